@@ -20,8 +20,8 @@ inline constexpr ByteUnit kByteUnits[] = {
     {"B", 1},           {"kB", 1'000},      {"MB", 1'000'000},  {"GB", 1'000'000'000}, {"TB", 1'000'000'000'000},
     {"KiB", 1ll << 10}, {"MiB", 1ll << 20}, {"GiB", 1ll << 30}, {"TiB", 1ll << 40}};
 
-/// Reads a whole number, or a number and a unit in any case, as in 80GB, 74.5GiB or 512 MB. Returns the text of the
-/// error, which is empty if there is none.
+/// Reads a whole number, or a number and a unit in upper or lower case, as in 80GB, 74.5GiB or 512 MB. Returns the text
+/// of the error, which is empty if there is none.
 inline std::string parseByteSize(std::string_view text, int64_t &bytes) {
   auto fail = [&](const char *more) {
     return "expected bytes, as in 80GB, 74.5GiB or 80000000000, but got '" + std::string(text) + "'" + more;

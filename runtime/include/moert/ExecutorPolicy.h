@@ -2,11 +2,11 @@
 //
 // Each stream of each rank is a FIFO queue. Workers take ready heads of queues in the order in which they became ready.
 // A collective is ready when its last member arrives at the head of its stream. Each member's share is then a job, in
-// one or several phases, and all members' streams go on when the last share is done. A send and its receive meet in the
-// same way, as two members. An emulated transfer waits for its end in a queue of times and holds no worker.
+// one or several phases, and all members' streams continue when the last share is done. A send and its receive meet in
+// the same way, as two members. An emulated transfer occupies no worker: it waits in a queue for the time of its end.
 //
 // This policy decides nothing else. The runtime's executor drives it with threads and real time, the compiler's
-// simulator in virtual time. They carry out calls, and have clocks, locks and errors.
+// simulator in virtual time. They run calls, and have clocks, locks and errors.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_EXECUTORPOLICY_H
@@ -23,7 +23,7 @@
 
 namespace moert {
 
-/// Queues of a rank, one for each stream, with what it issued.
+/// Queues of a rank, one for each stream, with the items that the rank issued.
 class IssuedQueues {
 public:
   struct Item {
@@ -70,7 +70,7 @@ private:
 struct PolicyMeeting {
   std::vector<int64_t> streams; ///< by member, -1 until it arrives
   int64_t arrived = 0;
-  int64_t remaining = 0; ///< shares of this phase
+  int64_t remaining = 0; ///< shares of this phase that are not done
   int phase = -1;
 };
 
@@ -87,14 +87,13 @@ public:
     Meeting *meeting = nullptr;
     Note note{};
   };
-  /// With emulated links, a stream lets others go first after each call. On a device a transfer also ends before the
-  /// other streams have nothing to do.
+  /// With emulated links, a stream yields to others after each call. On a device, too, a transfer ends while other
+  /// streams still have work.
   const bool emulate;
 
   explicit ExecutorPolicy(bool emulate) : emulate(emulate) {}
 
-  /// Adds a rank, which has issued `queues` when endIssue() is called. Its jobs are for the workers of `pool`, from 0
-  /// on.
+  /// Adds a rank. Its items are in `queues` when endIssue() is called. The workers of `pool`, from 0 on, run its jobs.
   void addRank(const IssuedQueues &queues, int64_t pool = 0) {
     for (const std::vector<Item> &items : queues.items)
       streams.push_back({std::ssize(ranks), &items});
@@ -102,7 +101,7 @@ public:
     firstStream.push_back(std::ssize(streams));
     ready.resize(std::max(ready.size(), static_cast<size_t>(pool) + 1));
   }
-  /// Goes back to the beginning.
+  /// Restores the state before the first start().
   void reset() {
     for (Stream &stream : streams)
       stream = {stream.rank, stream.items};
@@ -110,7 +109,7 @@ public:
     stopped = false;
     unfinished = 0;
   }
-  /// Drops all jobs. No new job becomes ready.
+  /// Drops all jobs. No job becomes ready until reset().
   void stop() {
     stopped = true;
     transfers.clear();
@@ -123,18 +122,18 @@ public:
   int64_t indexOf(int64_t rank, int64_t stream) const { return firstStream[rank] + stream; }
   int64_t endOf(int64_t rank) const { return indexOf(rank + 1, 0); }
 
-  /// Makes the rank's issuing ready.
+  /// Makes the job ready that issues the rank's items.
   void start(int64_t rank) {
     ++unfinished;
     push({Job::Type::Issue, rank});
   }
-  /// Says that the rank's calls are in `queues`. Until reset it has issued nothing else.
+  /// Sets the queues of the rank's items, before the rank has issued any.
   void use(int64_t rank, const IssuedQueues &queues) {
     ranks[rank].queues = &queues;
     for (int64_t stream = indexOf(rank, 0); stream < endOf(rank); ++stream)
       streams[stream].items = &queues.items[stream - indexOf(rank, 0)];
   }
-  /// Says that the rank has issued. Returns the number of streams that became ready.
+  /// Records that the rank has issued all its items. Returns the number of streams that became ready.
   int64_t endIssue(int64_t rank, const Note &note = {}) {
     ranks[rank].signals.assign(ranks[rank].queues->signals.size(), {});
     int64_t before = --unfinished;
@@ -151,27 +150,27 @@ public:
     const Stream &queue = streams[stream];
     return queue.head < queue.items->size() ? &(*queue.items)[queue.head] : nullptr;
   }
-  /// Drops the head, which is done. Returns whether the worker goes on with the next item; if not, it leaves the
+  /// Drops the head, which is done. Returns whether the worker continues with the next item; if not, it must leave the
   /// stream.
   bool pass(int64_t stream) {
     bool isCall = head(stream)->type == Item::Type::Call;
     ++streams[stream].head;
     return head(stream) && !(emulate && isCall);
   }
-  /// Leaves the stream at its end, or to let others go first.
+  /// Releases the stream from its worker, at its end or to yield to others.
   void leave(int64_t stream, const Note &note = {}) {
     if (head(stream))
       makeReady(stream, note);
     else
       --unfinished;
   }
-  /// Drops the head, which is done, of a stream that no worker has.
+  /// Drops the head, which is done, of a stream that has no worker.
   void resume(int64_t stream, const Note &note = {}) {
     ++streams[stream].head;
     makeReady(stream, note);
   }
 
-  /// Returns whether the stream has to wait. It comes to this item again.
+  /// Returns whether the stream must wait for a signal. It then becomes ready with the same item.
   bool mustWait(int64_t stream, const Item &item) {
     Signal &signal = signalOf(stream, item);
     int64_t *last = &signal.firstWaiting;
@@ -181,7 +180,7 @@ public:
       *last = stream;
     return !signal.done;
   }
-  /// Returns the number of streams that became ready.
+  /// Marks the item's signal as done. Returns the number of streams that became ready.
   int64_t setDone(int64_t stream, const Item &item, const Note &note = {}) {
     Signal &signal = signalOf(stream, item);
     signal.done = true;
@@ -193,12 +192,12 @@ public:
     return count;
   }
 
-  /// Returns whether the member is the last.
+  /// Records the arrival of a member. Returns whether it is the last.
   static bool arrive(Meeting &meeting, int64_t member, int64_t stream) {
     meeting.streams[member] = stream;
     return ++meeting.arrived == std::ssize(meeting.streams);
   }
-  /// Begins the next of `phases` phases, if there is one. 0: one job does all members' shares.
+  /// Begins the next of `phases` phases, if there is one. If `phases` is 0, one job does all members' shares.
   bool startPhase(Meeting &meeting, int phases, const Note &note = {}) {
     if (++meeting.phase >= std::max(1, phases))
       return false;
@@ -207,11 +206,12 @@ public:
       push({Job::Type::Share, member, &meeting, note});
     return true;
   }
-  /// Returns whether it was the last share of the phase. After the last phase the members' streams are to be resumed.
+  /// Ends a share. Returns whether it was the last of its phase. After the last phase, the caller resumes the members'
+  /// streams.
   static bool endShare(Meeting &meeting) { return --meeting.remaining == 0; }
 
-  /// Returns whether the calls at the heads of these streams, which meet or are one, end later than now as emulated
-  /// transfers. Members of different programs may have different ends: the last one counts.
+  /// Delays the heads of these streams, one call or the calls of a meeting, until their emulated transfer ends. Returns
+  /// false if it ends by now. Members of different programs may have different ends: the latest counts.
   template <class EndOf> bool delay(std::span<const int64_t> done, Time now, EndOf endOf) {
     if (!emulate || stopped)
       return false;

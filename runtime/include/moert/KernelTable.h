@@ -1,6 +1,6 @@
 //===- KernelTable.h - the calls of moert.h as data -----------------------===//
 //
-// The runtime dispatches and checks calls by this table. The compiler checks the calls that it emits.
+// The runtime dispatches and checks calls with this table. The compiler checks the calls that it emits.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_KERNELTABLE_H
@@ -17,14 +17,14 @@ enum class Kind : uint8_t {
 #include "moert/kernels.inc"
 };
 
-/// Ranks that meet in a call: none, all members of a group, or two of them.
+/// Ranks that take part in a call: one, all members of a group, or two of them.
 enum class CallType : uint8_t { Compute, Collective, PointToPoint };
 
 /// Type of an operand. Real: the call's floating type. Acc: f32 if Real has 16 bits, else Real. Gradient: Real, or 16
 /// bits if Real is f32. Float: any floating type.
 enum class OperandType : uint8_t { Real, Acc, Gradient, Float, I32, Any };
 
-/// Most dimension names of one call.
+/// Largest number of dimension names in a call.
 inline constexpr int kMostDimensionNames = 12;
 
 /// A row of kernels.def. The C function takes the operands in this order, inputs first, then `ints` integers, `reals`
@@ -42,8 +42,8 @@ struct KernelInfo {
     bool isOptional, isOutput;
     unsigned aliases; ///< bit i: may share the memory of operand i, which has the same type
     uint8_t shapeCount;
-    /// The second shape holds if operand `whenThere` is there, or if flag `whenSet` of those on which shapes depend is
-    /// set. If both are -1, it holds for values of its rank.
+    /// The second shape applies if operand `whenThere` is present, or if flag `whenSet` is set (an index into the flags
+    /// on which shapes depend). If both are -1, it applies to values of its rank.
     Shape shapes[2];
     int8_t whenThere, whenSet;
   };

@@ -26,7 +26,7 @@ struct SentRows {
   }
 };
 
-/// Number of passes of `rows` rows that serve the fullest worker; at least 1.
+/// Number of passes of `rows` rows that the worker with the most rows needs; at least 1.
 inline int64_t countPasses(const SentRows &sent, int64_t rows) {
   int64_t most = 1;
   const int64_t own = sent.experts / sent.workers, block = sent.members / sent.phases;
@@ -42,8 +42,8 @@ inline int64_t countPasses(const SentRows &sent, int64_t rows) {
   return most;
 }
 
-/// Calls visit(expert, first, count) for each expert in order: the rows from `first` on, `count` of them, that pass
-/// `pass` serves of the rows that `member` sends to the expert in chunk `chunk`. A pass has `rows` rows.
+/// Calls visit(expert, first, count) for each expert in order. `member` sends rows to the expert in chunk `chunk`, and
+/// pass `pass` serves `count` of them, from row `first` on. `rows` is the number of rows of a pass.
 template <class Visit>
 void forEachServed(const SentRows &sent, int64_t member, int64_t chunk, int64_t pass, int64_t rows, Visit visit) {
   const int64_t own = sent.experts / sent.workers, begin = pass * rows, end = begin + rows;

@@ -16,7 +16,8 @@
 extern "C" {
 #endif
 
-/// Raised whenever a call below or the metadata changes meaning; a plan compiled for another version is refused.
+/// Version of the ABI. It is raised when a call below or the metadata changes meaning, and plans of other versions are
+/// refused.
 #define MOERT_ABI_VERSION 9
 /// Version of the metadata's format.
 #define MOERT_METADATA_VERSION 5
@@ -29,7 +30,7 @@ typedef enum moert_status {
   MOERT_ERROR_HANG = 3,
   /// More rows arrived than a dropless buffer was reserved for.
   MOERT_ERROR_OVERFLOW = 4,
-  /// A value assumed equal on all members of a group is not (checked under verification only).
+  /// A value that is assumed equal on all members of a group differs (checked under verification only).
   MOERT_ERROR_NOT_REPLICATED = 5,
   MOERT_ERROR_UNSUPPORTED = 6,
   MOERT_ERROR_INTERNAL = 7
@@ -60,8 +61,8 @@ typedef enum moert_activation_kind {
 
 typedef enum moert_score_kind { MOERT_SOFTMAX = 0, MOERT_SIGMOID_SCORE = 1 } moert_score_kind;
 
-/// How a group of experts is scored in group-limited routing: its best expert (DeepSeek-V2), or the sum of its best two
-/// (DeepSeek-V3).
+/// Score of a group of experts in group-limited routing: that of its best expert (DeepSeek-V2), or the sum of its best
+/// two (DeepSeek-V3).
 typedef enum moert_group_score_kind { MOERT_GROUP_MAX = 0, MOERT_GROUP_TOP2 = 1 } moert_group_score_kind;
 
 typedef enum moert_norm_kind {
@@ -75,10 +76,10 @@ typedef enum moert_norm_kind {
 
 typedef enum moert_direction { MOERT_TO_EXPERTS = 0, MOERT_FROM_EXPERTS = 1 } moert_direction;
 
-/// The place of a value: constant data of the plan.
+/// Place of a value, as constant data of the plan.
 ///
-/// With parts > 1 the value is one of `parts` equal consecutive parts of what lies at that place. Rank r has part (r /
-/// stride + shift) mod parts, which is never negative. `dims` are those of one part, and an argument has the elements
+/// With parts > 1, `parts` equal consecutive parts lie at that place, and the value is one of them. Rank r has part (r
+/// / stride + shift) mod parts, which is never negative. `dims` are those of one part, and an argument has the elements
 /// of all parts. With parts 0 or 1, shift and stride have no meaning.
 ///
 /// A view of an argument, the same on all ranks, begins `begin` bytes from the argument's start, and all its parts end
@@ -115,14 +116,14 @@ const char *moert_last_error(void);
 int32_t moert_record(moert_rank_t rank, int64_t event, moert_stream_t stream);
 int32_t moert_wait(moert_rank_t rank, int64_t event, moert_stream_t stream);
 
-// --- Calls that the run repeats ------------------------------------------------
+// --- Loops ---------------------------------------------------------------------
 
-/// Sets `count` to the number of iterations of a loop that the program issues. The loop runs `times` times (one i32, as
-/// it is when everything before on `stream` is done), and at most `most` times. A device that can read the value at
-/// once gives that number. Other devices give `most`, and skip the calls of iterations that the loop does not have.
-/// More than `most` iterations are an error of the step.
+/// Sets `count` to the number of iterations of a loop that the program issues. The loop runs `times` times, but at most
+/// `most` times. `times` is one i32, read when all earlier work on `stream` is done. A device that can read it at once
+/// gives that number. Other devices give `most`, and skip the calls of further iterations. More than `most` iterations
+/// are an error of the step.
 int32_t moert_repeat(moert_rank_t rank, const moert_buffer *times, int64_t most, moert_stream_t stream, int64_t *count);
-/// Says that the next calls belong to iteration `iteration` of that loop; -1: to no loop.
+/// Begins iteration `iteration` of that loop, to which the next calls belong; -1 ends the loop.
 int32_t moert_iteration(moert_rank_t rank, int64_t iteration);
 
 #include "moert/kernels.h" // made from runtime/kernels/kernels.def, which says what each call computes

@@ -17,7 +17,7 @@
 namespace moert {
 
 struct RoutingLine {
-  int64_t number = 0; ///< in the file, from 1 on
+  int64_t number = 0; ///< line number in the file, from 1 on
   int64_t iteration = 0;
   int64_t layer = 0;
   std::vector<std::vector<int32_t>> counts;  ///< by rank, by expert; none is empty
@@ -44,7 +44,7 @@ private:
   std::string message;
 };
 
-/// Text of the line in a file, with its end.
+/// Text of the line, with its line break.
 std::string routingText(const RoutingLine &line);
 
 } // namespace moert

@@ -14,13 +14,13 @@
 extern "C" {
 #endif
 
-/// How experts are chosen. All policies visit them by falling load (of equals the lower expert first) and choose at
+/// Policies that choose experts. All visit experts by falling load (among equals, the lower index first) and choose at
 /// most `most`.
 enum moert_shadow_policy {
   /// Algorithm 1 of the paper: takes experts while each makes Eq. 8 smaller than before (than Eq. 7 at first).
   MOERT_SHADOWS_ALGORITHM1 = 0,
-  /// Takes the prefix of that order with the least Eq. 8 (Eq. 7 for no experts). It also finds shadows that pay only
-  /// together.
+  /// Takes the prefix of that order with the least Eq. 8 (Eq. 7 for no experts). It also finds shadows that save time
+  /// only together.
   MOERT_SHADOWS_PREFIX = 1,
   /// Takes the least time of the layer's step (moert_shadows_seconds) among the prefixes, then improves it by single
   /// exchanges, additions and removals.
@@ -33,7 +33,7 @@ typedef struct moert_shadow_costs {
   uint32_t policy;
   int64_t workers;      ///< N: each has E / N consecutive experts and sources / N consecutive rows of counts
   int64_t node_workers; ///< consecutive workers of one node; divides N
-  int64_t most;         ///< most shadows
+  int64_t most;         ///< largest number of shadows
   int64_t room;         ///< rows that a worker can receive; 0: no limit
   int64_t phases;       ///< phases into which the exchange is split to overlap with the computation; 1: not split
   double row_compute;   ///< forward, at its expert; backward takes twice as long
@@ -42,7 +42,7 @@ typedef struct moert_shadow_costs {
   double row_node;      ///< one way over a node's connection to others, if one row uses all of it
   double expert;        ///< the broadcast of one expert's weights, or the reduction of their gradients
   double start;         ///< start of an exchange, whatever its rows
-  int64_t least;        ///< least shadows, of experts that have rows, even if they do not pay
+  int64_t least;        ///< least number of shadows, of experts that have rows, even if they save no time
 } moert_shadow_costs;
 
 /// Sets shadows[e], e < experts, to 1 for the chosen experts and to 0 for others. `counts` is [sources, experts]: rows

@@ -5,7 +5,7 @@
 // A plan must outlive its worlds. One thread at a time uses a world.
 //
 // With backends that run one process per rank, all processes make the same calls in the same order, except for writes,
-// which concern the ranks of one process. All processes get what one reads of any rank.
+// which concern the ranks of one process. A read returns the value of any rank to all processes.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_WORLD_H
@@ -50,10 +50,10 @@ typedef struct moert_communicator {
   int64_t rank;     ///< rank of this process
   int64_t ranks;    ///< number of processes, which must be the plan's world
   /// Sends sent[m] bytes to each member m, which lie one after another in `send`, and receives received[m] bytes from
-  /// each, one after another, to `receive`. The numbers of a sender and a receiver agree.
+  /// each, one after another, to `receive`. Sender and receiver give the same number.
   int32_t (*all_to_all)(void *context, const moert_members *members, const void *send, const int64_t *sent,
                         void *receive, const int64_t *received);
-  /// Receives the `bytes` bytes that each member has in `send`, member after member.
+  /// Gathers the `bytes` bytes at `send` of all members, in the order of members, to `receive`.
   int32_t (*all_gather)(void *context, const moert_members *members, const void *send, int64_t bytes, void *receive);
   /// The text of the last error; may be null.
   const char *(*last_error)(void *context);
@@ -117,24 +117,24 @@ typedef struct moert_world_config {
   int32_t program;     ///< moert_program
   const char *backend; ///< "host", or null for it
   int64_t workers;     ///< threads; 0: one for each core
-  /// Most seconds of a step, and of each wait of a process for others; 0: no limit. A process that does not answer for
-  /// so long ends the job of all processes.
+  /// Time-out in seconds of a step, and of each wait of a process for others; 0: no limit. A process that does not
+  /// respond for that long ends the job of all processes.
   double timeout_s;
   /// 1: check values that are assumed replicated, begin with memory full of NaN, and make at least one shadow in each
-  /// layer that may have shadows, even if none pays.
+  /// layer that may have shadows, even if none saves time.
   int32_t verify;
   int64_t variant; ///< index of the plan's variant; 0 for a plan of one shape
   int32_t emulate; ///< 1: a transfer takes at least its seconds in the metadata
   int32_t graphs;  ///< 1: a GPU launches steps without timed ops as one graph, if the plan allows it
   int32_t tf32;    ///< 1: a GPU rounds the inputs of f32 products to 10 bits of mantissa
-  /// Further settings that all processes must have alike, in lines "name: value"; may be null. If they differ, no world
-  /// is made, and the error has the rank, the name and both values. The plan's file and this structure are always
+  /// More settings that must be equal in all processes, as lines "name: value"; may be null. If one differs, no world
+  /// is made, and the error gives the rank, the name and both values. The plan's file and this structure are always
   /// compared.
   const char *agreement;
   int32_t wide; ///< moert_wide
   /// Not 0: each value that a kernel computes moves by up to this number of units in the last place, at random, so that
-  /// two runs show how far rounding carries. The distance is a function of the value and `perturb_seed` alone: a value
-  /// that is computed twice, by several ranks or again for the backward, moves alike. Only on backend host.
+  /// two runs show the effect of rounding. The distance is a function of the value and `perturb_seed` alone: a value
+  /// that is computed twice, by several ranks or again for the backward, moves equally. Only on backend host.
   int64_t perturb_ulps;
   uint64_t perturb_seed;
   /// For backend "caller", which copies the structure; else null.
@@ -168,13 +168,13 @@ typedef struct moert_op_time {
   int64_t rows; ///< rows a ragged op used, or -1
   double begin_s;
   double end_s;
-  /// Bytes that a collective copied to this rank from other members, or read from their memory to sum, counted at the
-  /// move. -1 for other ops.
+  /// Bytes that a collective copied to this rank from other members, or read from their memory to sum. They are counted
+  /// when they are moved. -1 for other ops.
   int64_t bytes_received;
 } moert_op_time;
 
 /// Gets the index of this process and the number of processes from the environment of a launcher (torchrun, mpirun,
-/// srun; docs/Backends.md); 0 of 1 without one.
+/// srun; docs/Backends.md); process 0 of 1 without one.
 int32_t moert_place(int64_t *process, int64_t *processes);
 
 /// Loads a plan .so, checks its metadata and finds its programs.
@@ -217,11 +217,11 @@ int32_t moert_world_read_range(moert_world_t world, int64_t rank, int64_t index,
 /// `code`, or null. All processes get the first error of all, which names its rank.
 int32_t moert_world_meet(moert_world_t world, int32_t code, const char *error);
 
-/// Says where one rank's whole part of argument or result `index` lies in a `bound` world, until it is bound again. The
-/// address must be a multiple of 16, `bytes` the value's size, the value dense, and the rank one of this process.
+/// Sets the address of one rank's whole part of argument or result `index` in a `bound` world, until it is set again.
+/// The address must be a multiple of 16, `bytes` the value's size, the value dense, and the rank one of this process.
 int32_t moert_world_bind(moert_world_t world, int64_t rank, int64_t index, void *data, int64_t bytes);
-/// Says where the arena `space` lies: at a multiple of 256, and at least as large as moert_world_memory says. Worlds
-/// that do not run at the same time may share it. Nothing in it outlives a step.
+/// Sets the address of the arena `space`: a multiple of 256. The arena must be at least as large as moert_world_memory
+/// says. Worlds that do not run at the same time may share it. It holds no value beyond a step.
 int32_t moert_world_bind_arena(moert_world_t world, int64_t rank, int32_t space, void *data, int64_t bytes);
 
 /// Gets the bytes that the plan reserves for the arena `space` (MOERT_SPACE_DEVICE or MOERT_SPACE_HOST_PINNED) of rank
@@ -231,9 +231,9 @@ int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int
 /// of libraries such as NCCL, but not CUDA's context. It is 0 if the device is the host.
 int32_t moert_world_other_memory(moert_world_t world, int64_t rank, int64_t *bytes);
 
-/// Runs one step on all ranks. `seconds` is the time of the slowest process; null spares the processes a message. A
+/// Runs one step on all ranks. `seconds` is the time of the slowest process; null saves the processes a message. A
 /// world in one process may run again after an error. With several processes, all end a step in which one fails, dies
-/// or stands still. The error names the rank, the op and the group, and none of these worlds can run again.
+/// or does not respond. The error names the rank, the op and the group, and none of these worlds can run again.
 /// With a moert_cuda_caller it returns when the step is enqueued. `seconds` must then be null, and a later call returns
 /// errors that only the device finds. The host still waits, without a time-out, if a plan needs it: for counts of rows
 /// that an exchange or a product of experts depends on, for forced routing, under `verify`, and in the first step,
@@ -244,16 +244,17 @@ int32_t moert_world_run(moert_world_t world, double *seconds);
 /// ended. Returns the first error of all steps so far, such as one of a kernel or of NCCL. Calls that read or write
 /// values, routing or times wait in the same way. moert_world_destroy waits too, but cannot return an error.
 int32_t moert_world_wait(moert_world_t world);
-/// Says whether steps note the times of their ops, as they do at first. It costs a GPU a little time, and graphs.
+/// Sets whether steps record the times of their ops, as they do at first. On a GPU this takes a little time, and
+/// prevents graphs.
 int32_t moert_world_time_ops(moert_world_t world, int32_t isTimed);
-/// Sets the experts that routing op `op` of a rank takes in all later steps instead of choosing: experts[0..count),
-/// which are moert_route's `experts`. All else follows from them as usual; `leave` has no effect. With count 0 the op
-/// chooses again.
+/// Fixes the choices of routing op `op` of a rank in all later steps: experts[0..count) are moert_route's `experts`.
+/// Its other results follow from them as usual, but its `leave` has no effect. With count 0 the op chooses again.
 int32_t moert_world_force_routing(moert_world_t world, int64_t rank, int64_t op, const int32_t *experts, int64_t count);
-/// With `record` 1, steps note the choices of routing ops. With 2 they note the choices that forced ops would make.
+/// Sets what steps record: with 1 the choices of routing ops, with 2 the choices that forced ops would make, with 0
+/// none.
 int32_t moert_world_record_routing(moert_world_t world, int32_t record);
-/// Gets the choices of a routing op in the last step, which was recorded, into experts[0..capacity). `count` is the
-/// number of them.
+/// Gets the choices of a routing op in the last step into experts[0..capacity), and their number into `count`. The step
+/// must have recorded them.
 int32_t moert_world_routing(moert_world_t world, int64_t rank, int64_t op, int32_t *experts, int64_t capacity,
                             int64_t *count);
 

@@ -129,7 +129,7 @@ Status measureDevice(DeviceBench &bench, const Settings &settings, Profile &prof
   return measureHostLink(bench, settings, profile);
 }
 
-/// Name of a profile, which has small letters, digits and dashes.
+/// Name of a profile: lower-case letters, digits and dashes.
 std::string profileName(const std::string &device) {
   std::string name;
   for (char c : device)
@@ -204,7 +204,7 @@ Status calibrateDevice(const Settings &settings, Profile &profile) {
         all = g;
     MOERT_RETURN_IF_ERROR(calibrateInterference(*bench, settings, all, profile.interference));
   }
-  // The driver, the libraries and the communicators take their memory until everything has run.
+  // Reads the memory last: the driver, the libraries and the communicators allocate until everything has run.
   int64_t bytes = 0;
   Status status = ranks->device().otherBytes(bytes);
   profile.reservedBytes = static_cast<double>(bytes);

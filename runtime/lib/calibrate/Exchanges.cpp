@@ -135,7 +135,7 @@ Status timeExchange(const Scene &scene, const MeasuredExchange &exchange, double
   return {};
 }
 
-/// Measures all sizes of one collective in one group. The fit's members and type are given.
+/// Measures all sizes of one collective in one group. The caller has set the members and the type of `fit`.
 Status measureExchange(const Scene &scene, Kind kind, size_t group, ExchangeFit &fit, Progress &progress) {
   int32_t dtype = fit.dtype.empty() ? MOERT_F32 : dtypeFromName(fit.dtype);
   for (int64_t bytes : scene.sizes) {

@@ -83,7 +83,8 @@ public:
   Status create(Bench &bench, int32_t dtype);
   /// Sets the length of the rings of inputs and outputs, at most Reach::cold.
   void setReach(int64_t bytes) { reach = bytes; }
-  /// Begins a call. Its operands lie apart from each other and may have Reach::call bytes.
+  /// Begins a call. Its operands do not overlap. Its inputs have at most Reach::call bytes in all, and so have its
+  /// outputs.
   void beginCall();
   View input(std::vector<int64_t> dims) { return take(inputs, dtype, dims); }
   View output(std::vector<int64_t> dims) { return take(outputs, dtype, dims); }

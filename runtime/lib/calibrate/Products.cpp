@@ -145,8 +145,8 @@ void addCalls(Pool &pool, const CurveGrid &grid, Measurements &all, CurveCalls &
       }
 }
 
-/// Adds a call with equal or skewed counts for each point whose operands fit into memory. For other points, the call
-/// with the most groups that fit stands for more of them, because these groups keep all of a device busy.
+/// Adds a call with equal or skewed counts for each point whose operands fit into memory. A point that does not fit
+/// uses the call with the most groups that fit, because these groups already keep all of a device busy.
 Status addRaggedCalls(Pool &pool, const CurveGrid &grid, RaggedCounts &counts, Measurements &all, CurveCalls &curve) {
   for (int64_t rows : grid.curve.rows)
     for (int64_t n : grid.curve.columns)

@@ -108,7 +108,7 @@ struct Profile {
   std::string name, description;
   std::string deviceName, source;
   int64_t nodes = 1;
-  /// Ranks of a node; of ranks that share processors, as many as the format allows.
+  /// Ranks per node. If ranks share processors, it is the largest number that the profile's format allows.
   int64_t devicesPerNode = 1024;
   int64_t processors = 1;                    ///< number of shared processors; 0: each rank has a device of its own
   double memoryBytes = 0, reservedBytes = 0; ///< memory, and the part that the driver and libraries took

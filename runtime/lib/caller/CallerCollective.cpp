@@ -86,8 +86,8 @@ Status CallerCollectives::exchange(const Call &call) {
 
 // --- Exchanges -----------------------------------------------------------------
 
-/// Sends from and receives into the operands if the pieces follow each other there. Otherwise pieces are packed, and
-/// the member's own are copied.
+/// Sends from and receives into the operands if their pieces are contiguous. Otherwise packs pieces, and copies the
+/// member's own.
 Status CallerCollectives::exchangePieces(const Call &call) {
   std::vector<Pieces> leaving(static_cast<size_t>(size())), arriving;
   for (int64_t to = 0; to < size(); ++to)

@@ -8,8 +8,8 @@
 
 namespace moert::caller {
 
-/// One rank's share of collectives over several ranks. Sums are those of the host's own collectives, bit by bit:
-/// members exchange their inputs and add them up in the order of members.
+/// Runs one rank's share of collectives over several ranks. Its sums equal those of backend host bit for bit: members
+/// exchange their inputs and add them in the order of members.
 class CallerCollectives {
 public:
   CallerCollectives(const moert_communicator &table, const std::vector<Group> &groups) : table(table), groups(groups) {}

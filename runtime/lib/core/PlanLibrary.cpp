@@ -145,7 +145,7 @@ Status PlanLibrary::open(const std::string &path) {
     if (variant.reference)
       MOERT_RETURN_IF_ERROR(findProgram(path, *variant.reference, found.reference));
   }
-  // The metadata has said that this version has the calls.
+  // Binds calls after the check of the ABI version in the metadata: now all of them exist.
   bindCalls(handle);
   if (!hasShapes(variants))
     return {};

@@ -267,7 +267,7 @@ struct Search {
 
   explicit Search(const Step &step) : step(step), shadows(step), forced(step.experts), best(step.experts) {}
 
-  /// Adds the shadows that memory and the least number of shadows require, before any that time suggests.
+  /// Adds the shadows that memory and the least number of shadows require. The walks add those that save time.
   void force();
   /// Keeps the current shadows if they are better than all before. Returns whether they are.
   bool note(double seconds);

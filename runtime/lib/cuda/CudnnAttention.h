@@ -55,8 +55,8 @@ bool canUseCudnn(const Target &target, const AttentionInputs &inputs, const Atte
 /// Builds the graph of a call if the call is an attention. Does not access operands.
 Status prepareAttention(const Target &target, const Call &call);
 
-/// Compute moert_attention and moert_attention_grad of checked operands. `isDone` is false if cuDNN cannot compute the
-/// call.
+/// Computes moert_attention or moert_attention_grad. The caller has checked the operands. `isDone` is false if cuDNN
+/// cannot compute the call.
 Status attentionByCudnn(const Target &target, const AttentionInputs &inputs, View out, View lse,
                         const AttentionOptions &options, bool &isDone);
 Status attentionGradByCudnn(const Target &target, const AttentionInputs &inputs, View attended, View lse, View grads,

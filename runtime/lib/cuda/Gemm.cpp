@@ -168,7 +168,7 @@ Status Products::chooseAlgorithm(const Key &key, Plan &plan) const {
 }
 
 Status Products::planFor(const Key &key, std::shared_ptr<const Plan> &plan) {
-  // Ragged products have new shapes again and again.
+  // Limit of the cache. Ragged products have new shapes again and again.
   constexpr size_t kMost = 4096;
   const std::lock_guard<std::mutex> lock(*mutex);
   if (auto found = plans.find(key); found != plans.end()) {

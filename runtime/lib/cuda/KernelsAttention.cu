@@ -27,8 +27,8 @@ template <class T> struct Softmax {
   }
   /// Number that is subtracted from scores. It is 0 while there are no scores.
   __device__ A reference(int r) const { return largest[r] == -std::numeric_limits<A>::infinity() ? A(0) : largest[r]; }
-  /// Turns scores into exp(score - reference), and multiplies the values of earlier steps by the change of the
-  /// reference.
+  /// Turns scores into exp(score - reference), and rescales the values of earlier steps to the new reference (online
+  /// softmax).
   template <int N, int M> __device__ void add(A (&scores)[N][4], A (&values)[M][4]) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {

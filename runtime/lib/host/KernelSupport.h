@@ -174,7 +174,7 @@ template <class T> inline constexpr T expLimit = limitOf<T>(87, 700);
 template <class T> MOERT_INLINE T atLeast(T x, T low) { return x < low ? low : x; }
 template <class T> MOERT_INLINE T atMost(T x, T high) { return x > high ? high : x; }
 
-/// exp(-x) with x clamped to +-limit, which must be opaque(expLimit<T>), read before the loop.
+/// exp(-x) with x clamped to +-limit. Callers pass opaque(expLimit<T>) as `limit`, read once before their loop.
 template <class T> MOERT_INLINE T expOfMinus(T x, T limit) { return vectorExp(-atMost(atLeast(x, -limit), limit)); }
 
 /// 1 / (1 + exp(-x)) with the limit of expOfMinus.
@@ -194,8 +194,8 @@ template <> struct Logistic<Field> {
   MOERT_INLINE Field slope(Field) const { return s * (1 - s); }
 };
 
-/// exp(x) for x below +limit, and exactly 0 below -limit, which must be opaque(expLimit<T>), read before the loop. It
-/// multiplies by 0 or 1, because GCC would make a branch around the call of a choice, and the call would be scalar.
+/// exp(x) for x below +limit, and exactly 0 below -limit, with the limit of expOfMinus. It multiplies by 0 or 1,
+/// because GCC would make a branch around the call of a choice, and the call would be scalar.
 template <class T> MOERT_INLINE T expOrZero(T x, T limit) {
   return vectorExp(atMost(atLeast(x, -limit), limit)) * (x < -limit ? T(0) : T(1));
 }

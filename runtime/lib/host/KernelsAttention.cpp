@@ -1,10 +1,10 @@
 //===- KernelsAttention.cpp - attention and its gradients ------------------===//
 //
-// Computes one block of queries of one head of one sequence at a time. Its scores are a matrix product, and the softmax
-// of their rows is the left side of the next product. The products leave out keys that no query of the block sees. The
-// gradients compute the probabilities again from the logarithms of their sums (FlashAttention, Dao et al., 2022). Only
-// these loops are compiled for three instruction sets: AVX-512 makes a training step 9 % faster if attention has a
-// large share. No other kernel that gains much takes 3 % of a step.
+// Computes one block of queries of one head of one sequence at a time. A matrix product gives its scores, and their
+// softmax by rows is the left operand of the next product. Products skip keys that no query of the block sees.
+// Gradients compute the probabilities again from the stored log-sum-exp (FlashAttention, Dao et al., 2022). Only these
+// loops are compiled for three instruction sets: AVX-512 makes a training step with much attention 9 % faster. Other
+// kernels that would gain much take less than 3 % of a step.
 //
 //===----------------------------------------------------------------------===//
 #include "host/DropoutFactors.h"

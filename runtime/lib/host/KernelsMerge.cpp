@@ -4,7 +4,7 @@
 namespace moert::host {
 namespace {
 
-/// Choices of one token that count, and their holders among the member's own.
+/// Choices of one token among this member's experts, and their holders. Dropped choices have none.
 class TokenChoices {
 public:
   TokenChoices(const int32_t *experts, const int32_t *dropped, int64_t choices, int64_t holders,
@@ -12,7 +12,7 @@ public:
       : experts(experts), dropped(dropped), choices(choices), first(options.firstExpert()), own(options.ownExperts()),
         perHolder(own / holders) {}
 
-  /// Holder of choice j; -1 if the choice does not count.
+  /// Holder of choice j; -1 if the choice is dropped, or if this member does not have its expert.
   int64_t holder(int64_t j) const {
     const int64_t expert = experts[j] - first;
     return expert < 0 || expert >= own || (dropped && dropped[j] < 0) ? -1 : expert / perHolder;
@@ -24,7 +24,7 @@ public:
         return false;
     return true;
   }
-  /// Calls visit(j, holder) for each choice that counts.
+  /// Calls visit(j, holder) for each choice that has a holder.
   template <class Visit> void forEach(Visit visit) const {
     for (int64_t j = 0; j < choices; ++j)
       if (const int64_t its = holder(j); its >= 0)

@@ -131,7 +131,7 @@ void choosePlainly(View scores, View bias, View experts, const RouteShape &shape
     }
     scoreGroups(keys, groupKeys, options.expertGroups, size, options.groupScore);
     Best<T>(bestGroups, bestKeys, options.topGroups).offer(groupKeys, 0, options.expertGroups);
-    // Sorts by expert, so that of equals the lower index wins.
+    // Sorts groups by index, so that of experts with equal keys the lower index wins.
     std::sort(bestGroups, bestGroups + options.topGroups);
     for (int64_t g = 0; g < options.topGroups; ++g)
       best.offer(keys, bestGroups[g] * size, (bestGroups[g] + 1) * size);

@@ -1,7 +1,7 @@
 //===- MpiBackend.cpp - the host device, and MPI between its processes ----===//
 //
-// Runs one rank per process. Kernels, streams and events are the host's. A collective over several ranks goes to MPI
-// when it comes to the head of its stream.
+// Runs one rank per process. Kernels, streams and events are the host's. A collective over several ranks is given to
+// MPI when it reaches the head of its stream.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@
 namespace moert::mpi {
 namespace {
 
-/// Communicators of this rank's instances of the groups. All ranks make them in one order.
+/// Communicators of this rank's instances of the groups. All ranks make them in the same order.
 class Groups {
 public:
   static Status create(const std::vector<Group> &groups, Session &session, std::unique_ptr<Groups> &made) {
@@ -52,7 +52,7 @@ public:
   const SumOps *sumOps() const { return state->sums.get(); }
 
 private:
-  /// State that the session's thread may still use if others do not come.
+  /// State that the session's thread may still use after a call of MPI that others did not make.
   struct State {
     std::vector<MPI_Comm> comms;
     std::unique_ptr<SumOps> sums;
@@ -124,7 +124,7 @@ MpiClient::Place MpiClient::placeOf(const Call &call) const {
 }
 
 Channel MpiClient::channelOf(const Call &call) const {
-  // Tags tell apart messages of successive steps, and channels from collectives.
+  // Tags distinguish messages of successive calls, and channels from collectives.
   constexpr int kTags = 1 << 15;
   const Group &group = groupOf(call);
   Place place = placeOf(call);
@@ -174,7 +174,8 @@ void MpiClient::skip(int64_t, const Call &call) {
   queue(call, nullptr);
 }
 
-/// Starts the next collectives in the call's line. Null stands for a collective that no member comes to.
+/// Adds a transfer to its call's line, and starts those whose turn has come. Null stands for a call that all members
+/// skip.
 void MpiClient::queue(const Call &call, std::shared_ptr<Transfer> transfer) {
   Line &line = lines[placeOf(call)];
   line.early.emplace(call.sequence, std::move(transfer));
@@ -221,7 +222,7 @@ public:
   MpiDevice(std::unique_ptr<MpiClient> client, std::unique_ptr<Executor> executor, std::shared_ptr<Session> session)
       : HostDevice(*executor), session(std::move(session)), client(std::move(client)), executor(std::move(executor)) {}
 
-  // Others may ask where this process is until its end, and the client and the executor answer.
+  // Removes the listener first: it uses the client and the executor to answer other processes.
   ~MpiDevice() override { session->processes().listen(nullptr); }
 
   Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override;
@@ -246,7 +247,7 @@ Status MpiDevice::runStep(const std::function<Status(int64_t)> &issue, double ti
   return status;
 }
 
-/// Ends a step that failed here in all processes, with what is known here.
+/// Ends this process's failed step in all others, too. Adds to the error the collectives in which this process waited.
 Status MpiDevice::explain(const Status &status) {
   Processes &processes = session->processes();
   Status failure = processes.failure();

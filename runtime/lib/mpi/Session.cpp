@@ -14,7 +14,7 @@
 namespace moert::mpi {
 namespace {
 
-/// Number of times that the thread asks in vain before it sleeps, and the time that it sleeps. Ranks may share cores.
+/// Number of polls without a result before the thread sleeps, and the time that it sleeps. Ranks may share cores.
 constexpr int kSpins = 200;
 constexpr std::chrono::microseconds kPause(20);
 /// Interval at which a wait for the thread checks whether another process failed.
@@ -58,7 +58,7 @@ Status Session::open(double timeout, std::shared_ptr<Session> &session) {
   return failure;
 }
 
-/// Starts MPI, unless the program around the runtime has started it, which then also ends it.
+/// Starts MPI, unless the calling program has started it. That program then also ends it.
 Status Session::startMpi() {
   int provided = 0, started = 0;
   MPI_Initialized(&started);
@@ -75,8 +75,8 @@ Status Session::startMpi() {
                        ": backend 'mpi' calls it from a thread of its own");
 }
 
-/// Joins the processes before MPI starts if the launcher says where, so that a process that does not come to MPI is
-/// known too.
+/// Joins the processes before MPI starts if the launcher says where. A process that never starts MPI is then noticed,
+/// too.
 Status Session::begin() {
   MOERT_RETURN_IF_ERROR(joinHere());
   struct Started {
@@ -133,12 +133,12 @@ Status Session::joinHere() {
   return net::Star::join(options, net::Socket(), star);
 }
 
-/// Sends rank 0's address, and a secret that it makes, to all over MPI.
+/// Sends rank 0's address and a new secret to all over MPI.
 Status Session::meet(net::Socket &listener, net::Star::Options &options) {
   auto invitation = std::make_shared<Invitation>();
   bool areAllHere = place.localSize == place.size;
   if (place.rank == 0) {
-    // Processes on one machine meet on its loopback, whatever its name resolves to.
+    // Processes on one machine use the loopback address, whatever the host's name resolves to.
     options.place.host = areAllHere ? "127.0.0.1" : ownAddress();
     MOERT_RETURN_IF_ERROR(net::Socket::listen(options.place, listener));
     MOERT_RETURN_IF_ERROR(net::makeNonce(options.secret));
@@ -170,16 +170,17 @@ Session::~Session() {
     thread.join();
     return;
   }
-  // Waits for this process's results have returned the error. An error that came after them is only reported here.
+  // Earlier calls have returned an error that they found. A later error is reported only here.
   if (!star || !star->isFailureKnown())
     std::cerr << "moert: error: rank " + std::to_string(place.rank) + " cannot end: " + status.message + "\n";
   std::cout.flush();
   std::fflush(nullptr);
-  // The thread may be in a call of MPI that does not return. mpirun ends the others. 2 is the status of errors.
+  // The thread may be in a call of MPI that does not return. mpirun ends the other processes. 2 is the status of
+  // errors.
   ::_exit(2);
 }
 
-/// Says over MPI, and then among the processes, that this process is at its end.
+/// Ends MPI, then waits until the other processes have finished.
 Status Session::end() {
   Status failure = star ? star->failureSoFar() : Status{};
   if (star)
@@ -197,8 +198,8 @@ Status Session::end() {
   return status.ok() ? failure : status;
 }
 
-/// Waits for the thread while no process fails. At the end, when others may still be at work, it waits no longer than
-/// the time-out.
+/// Waits until the thread sets `isDone`, or until a process fails. A wait has the time-out unless it is the last one,
+/// when other processes may still compute.
 Status Session::waitFor(std::unique_lock<std::mutex> &lock, const bool &isDone, bool isLast) {
   net::Clock::time_point deadline = net::after(timeout > 0 ? timeout : 1e9);
   while (!isDone) {

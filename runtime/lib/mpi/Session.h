@@ -1,7 +1,7 @@
 //===- Session.h - MPI in this process ------------------------------------===//
 //
-// MPI starts once in a process and never again. A separate thread makes all calls of MPI: it starts operations, and
-// asks again and again whether they are done, while other threads compute.
+// MPI starts once in a process and never again. A separate thread makes all calls of MPI: it starts operations and
+// polls them until they are done, while other threads compute.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_MPI_SESSION_H
@@ -23,23 +23,23 @@
 
 namespace moert::mpi {
 
-/// The text of an MPI error code, as a Status; ok for MPI_SUCCESS.
+/// Makes a Status of an MPI error code; ok for MPI_SUCCESS.
 Status check(int code, const char *function);
 
 /// An operation of several MPI requests. Only the session's thread calls it.
 class Operation {
 public:
   virtual ~Operation() = default;
-  /// Goes on without waiting; returns true at its end.
+  /// Makes progress without waiting. Returns true once the operation is done.
   virtual bool advance() = 0;
 };
 
 class Session {
 public:
-  /// Starts MPI, and joins the processes that mpirun started. A process has one session. Later calls return it, but set
-  /// its time-out anew: seconds that processes wait for each other, 0 for no limit.
+  /// Starts MPI, and joins the processes that mpirun started. A process has one session: later calls return it, and set
+  /// its time-out to `timeout`, the seconds that processes wait for each other (0: no limit).
   static Status open(double timeout, std::shared_ptr<Session> &session);
-  /// Waits until all processes are at their end. If one does not come to it, reports that and ends this process.
+  /// Waits until all processes end their sessions. If that fails, reports the error and ends this process.
   ~Session();
 
   int64_t rank() const { return place.rank; }
@@ -47,21 +47,21 @@ public:
   const ProcessPlace &where() const { return place; }
   net::Star &processes() { return *star; }
 
-  /// Runs `body` in the session's thread and waits for it. After an error, all that `body` uses must live on: MPI may
-  /// not return from a call to which others do not come.
+  /// Runs `body` in the session's thread and waits for it. After an error, all that `body` uses must stay alive: MPI
+  /// may still be in a call that other processes never make.
   Status run(std::function<void()> body);
-  /// Has the thread advance an operation until its end.
+  /// Makes the thread advance an operation until it is done.
   void start(std::shared_ptr<Operation> operation);
-  /// Forgets all operations. They may never end, and MPI must not be used any more.
+  /// Stops advancing operations, because they may never end. MPI must not be used any more.
   void abandon();
 
 private:
-  /// Work of the thread for a caller that waits.
+  /// Work of the session's thread. The caller waits for it.
   struct Job {
     std::function<void()> body;
     bool isDone = false;
   };
-  /// Sent by rank 0 over MPI to processes whose launcher does not say where to join.
+  /// Message of rank 0 over MPI, for processes whose launcher does not say where to join.
   struct Invitation {
     char host[256];
     char secret[net::kNonceBytes];

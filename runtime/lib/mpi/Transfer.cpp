@@ -138,7 +138,7 @@ Status Transfer::beginExchange() {
   return copyOwn(arriving[static_cast<size_t>(channel.member)]);
 }
 
-/// Copies what the member sends to itself, and fills what nobody sends.
+/// Copies the pieces that the member sends to itself, and fills those that nobody sends.
 Status Transfer::copyOwn(const Pieces &arriving) {
   Pieces leaving;
   piecesSent(call, channel.size, channel.member, channel.member, leaving);
@@ -149,7 +149,7 @@ Status Transfer::copyOwn(const Pieces &arriving) {
   return {};
 }
 
-/// Checks that each message came whole. A shorter one means that the members do not agree.
+/// Checks the length of each message. Another length than expected means that the members disagree.
 Status Transfer::checkMessages(const std::vector<MPI_Status> &statuses) {
   for (size_t i = 0; i < messages.size(); ++i) {
     const Message &message = messages[i];
@@ -222,7 +222,7 @@ Status Transfer::reduceScatter() {
   return {};
 }
 
-/// Sums `count` elements of the type of the input at `in` of all members to `out` of `root`.
+/// Sums the `count` elements that each member has at `in` to `out` of member `root`. They have the input's type.
 Status Transfer::sumTo(const void *in, void *out, int64_t count, int64_t root) {
   const View &view = sentOperand(call);
   auto width = static_cast<int64_t>(dtypeSize(view.dtype));
@@ -243,7 +243,7 @@ Status Transfer::reduce() {
   return sumTo(in.data, out.data, in.elements(), root);
 }
 
-/// Sums each shadowed expert's places at its owner, into staging, where the addend is added.
+/// Sums the gradients of each shadowed expert at its owner, into staging. finishExperts() adds the addend.
 Status Transfer::reduceExperts() {
   using operands::ReduceExperts;
   const View &in = call.views[ReduceExperts::in], &out = call.views[ReduceExperts::out];
@@ -277,7 +277,7 @@ Status Transfer::beginReplicas() {
   });
 }
 
-// --- The end -------------------------------------------------------------------
+// --- Completion ----------------------------------------------------------------
 
 Status Transfer::finish() {
   switch (call.kind) {

@@ -21,7 +21,7 @@ template <class Function> Status forParts(int64_t count, Function function) {
   return {};
 }
 
-/// A message of pieces of an operand. Lengths and offsets may pass 2 GiB.
+/// MPI type of a message of an operand's pieces. Lengths and offsets may exceed 2 GiB.
 class PiecesType {
 public:
   explicit PiecesType(const Pieces &pieces);
@@ -37,7 +37,7 @@ private:
   int64_t total = 0;
 };
 
-/// Sums of types that MPI does not know.
+/// Sum operations of types that MPI does not have.
 struct SumOps {
   MPI_Op bf16 = MPI_OP_NULL;
   MPI_Op f16 = MPI_OP_NULL;
@@ -59,8 +59,8 @@ struct Channel {
   int tag;
 };
 
-/// One member's share of a collective, which never blocks. Exchanges are messages between two members each, so that
-/// each is known to have come whole. Sums are MPI's own collectives.
+/// Runs one member's share of a collective without waiting. Exchanges are messages between two members each, so that
+/// the length of each can be checked. Sums are MPI's own collectives.
 class Transfer : public Operation {
 public:
   /// Called at the end with the result and the number of bytes that came from other members.

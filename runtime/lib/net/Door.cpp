@@ -11,16 +11,15 @@
 namespace moert::net {
 namespace {
 
-/// Most bytes of a message from a process that has not said who it is.
+/// Largest message, in bytes, of a process that is not identified yet.
 constexpr int64_t kMostGreeting = 4096;
-/// Number of connections that may wait at once besides those of ranks. The oldest one gives way to a new one.
+/// Number of unidentified connections besides those of ranks. A new one replaces the oldest.
 constexpr size_t kMostStrangers = 256;
 constexpr size_t kMostAccepted = 16, kMostNotes = 4;
 /// Seconds that the last message of process 0 may take to arrive.
 constexpr double kOnItsWay = 1;
 
-/// Sends a message of a greeting. It is short and fits the system's buffer. A process that does not read it is found
-/// out later.
+/// Sends a message of the handshake, which fits the system's buffer. A process that does not read it is noticed later.
 void tell(const Socket &socket, const Message &message) {
   std::string bytes = encode(message);
   (void)socket.send(bytes.data(), bytes.size());
@@ -46,8 +45,8 @@ private:
   std::map<int64_t, Arrival> &arrivals;
   Endpoint place;
   Socket door;
-  std::list<Arrival> guests;   ///< connections that have not said who they are, the oldest first
-  std::set<std::string> notes; ///< processes that were turned away
+  std::list<Arrival> guests;   ///< connections that are not identified yet, the oldest first
+  std::set<std::string> notes; ///< processes that were refused
 };
 
 Status Door::admitAll(Socket listener) {
@@ -85,7 +84,7 @@ Status Door::late() const {
   return Status::error(MOERT_ERROR_HANG, text);
 }
 
-/// Waits until something happens, or for a moment.
+/// Waits for connections and messages, but only briefly.
 void Door::lookAround() {
   std::vector<pollfd> items{{door.get(), POLLIN, 0}};
   for (const Arrival &guest : guests)
@@ -109,7 +108,7 @@ Status Door::acceptSome() {
   return {};
 }
 
-/// Whether a guest is done: it was let in or is turned away.
+/// Reads a guest's message. Returns whether the guest is no longer one: it was accepted or refused.
 bool Door::isDone(Arrival &guest) {
   bool isOpen = guest.reader.readFrom(guest.socket);
   Message message;
@@ -117,7 +116,7 @@ bool Door::isDone(Arrival &guest) {
     judge(guest, message);
     return true;
   }
-  // The reader knows a message's length from its beginning, so it also refuses a message that is too long.
+  // Messages that are too long are refused, too: the reader knows a message's length from its header.
   return !isOpen || guest.reader.isBroken() || Clock::now() > guest.deadline;
 }
 
@@ -139,7 +138,7 @@ void Door::judge(Arrival &guest, const Message &message) {
   tell(guest.socket, {Message::Type::Failed, 0, encoded(invalid(refusal))});
 }
 
-/// Checks the processes that were let in. They send nothing until all have come, but one may die.
+/// Checks the accepted processes. They send nothing until all are connected, but one may die.
 Status Door::checkArrivals() {
   for (auto &[process, arrival] : arrivals)
     if (!arrival.reader.readFrom(arrival.socket))
@@ -158,7 +157,7 @@ void Door::end(const Status &status) {
                                      : Message{Message::Type::Failed, 0, encoded(status)});
 }
 
-/// Gets the next message of process 0, which must come before `deadline`. `isOpen`: whether it can send more.
+/// Receives the next message of process 0, which must come before `deadline`. `isOpen`: whether the connection is open.
 Status hear(Arrival &first, Clock::time_point deadline, bool &isOpen, Message &message) {
   while (!first.reader.take(message)) {
     if (first.reader.isBroken())
@@ -174,7 +173,8 @@ Status hear(Arrival &first, Clock::time_point deadline, bool &isOpen, Message &m
   return {};
 }
 
-/// Says hello to process 0 and waits for its answer, which comes when all have come or when it turns this process away.
+/// Identifies this process to process 0 and waits for the answer. Process 0 answers when all processes are connected,
+/// or when it refuses this one.
 Status greet(const JoinOptions &options, Arrival &first, Message &answer) {
   bool isOpen = true;
   MOERT_RETURN_IF_ERROR(hear(first, first.deadline, isOpen, answer));
@@ -183,7 +183,7 @@ Status greet(const JoinOptions &options, Arrival &first, Message &answer) {
   first.nonces.first = answer.text;
   MOERT_RETURN_IF_ERROR(makeNonce(first.nonces.other));
   tell(first.socket, makeHello({options.index, options.count, ownName()}, first.nonces, options.secret));
-  // Process 0 began to wait before this process, and reports when its time is over.
+  // Process 0 began to wait before this process, so its own time-out passes first, and it reports that.
   if (Status status = hear(first, after(options.timeout + kOnItsWay), isOpen, answer); !status.ok())
     return Status::error(status.code, status.message, isOpen ? "" : "; do all ranks have the same secret?");
   Hello hello;

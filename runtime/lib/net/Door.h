@@ -1,9 +1,8 @@
 //===- Door.h - how processes come to process 0 ---------------------------===//
 //
-// Every job of several processes starts here, and keeps strangers out. A process that connects gets a challenge and has
-// a few seconds to say who it is. Process 0 listens to all at once, so that a silent one keeps nobody waiting. It turns
-// away connections that say something else, do not know the secret, or are not a missing rank; the others do not
-// notice.
+// Connects the processes of a job, and refuses all others. A process that connects gets a challenge, and must identify
+// itself within a few seconds. Process 0 reads all connections at once, so a silent one delays no other. It refuses
+// connections that send something else, do not know the secret, or are not a missing rank.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_NET_DOOR_H
@@ -20,8 +19,8 @@ struct JoinOptions {
   int64_t count = 1;
   Endpoint place;       ///< address at which process 0 listens
   std::string secret;   ///< secret of the job, which all its processes know; may be empty
-  double timeout = 120; ///< seconds for all to come
-  double greeting = 5;  ///< seconds for a new connection to say who it is
+  double timeout = 120; ///< seconds until all must be connected
+  double greeting = 5;  ///< seconds within which a new connection must identify itself
 };
 
 /// A process that connected, or to which this process connected.
@@ -38,11 +37,11 @@ std::string diedText(int64_t process, const Arrival &arrival);
 /// Name of this process.
 std::string ownName();
 
-/// Lets all other processes in at process 0. `listener` already listens at the place, or is empty. Sets arrivals[i] for
-/// every other process i. The error names the rank that died, or the ranks that did not come and the processes that
-/// were turned away. All that came get the error.
+/// Accepts all other processes at process 0. `listener` already listens at `options.place`, or is empty. Sets
+/// arrivals[i] for every other process i. The error names the rank that died, or the missing ranks and the refused
+/// processes. All connected processes get the error.
 Status admit(const JoinOptions &options, Socket listener, std::map<int64_t, Arrival> &arrivals);
-/// Joins process 0 and sets arrivals[0]. Returns when all have come.
+/// Connects to process 0 and sets arrivals[0]. Returns when all processes are connected.
 Status enter(const JoinOptions &options, std::map<int64_t, Arrival> &arrivals);
 
 } // namespace moert::net

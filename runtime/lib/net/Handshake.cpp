@@ -14,8 +14,8 @@ constexpr size_t kProofBytes = std::tuple_size_v<Sha256::Digest>;
 
 std::string stringOf(const Sha256::Digest &digest) { return {digest.begin(), digest.end()}; }
 
-/// Proof over both nonces, the process and a text. Nonces have a fixed length, so that nothing can be read in two ways.
-/// The process is included, so that no answer to process 0 is also an answer of process 0.
+/// Proof over both nonces, the process and a text. Nonces have a fixed length, so the encoding is unambiguous. The
+/// process is included, so a proof sent to process 0 is never valid as a proof of process 0.
 std::string proofOf(const Nonces &nonces, int64_t process, std::string_view text, std::string_view secret) {
   std::string claim = "moert " + nonces.first + nonces.other + std::to_string(process) + " ";
   return stringOf(hmac(secret, claim.append(text)));
@@ -53,7 +53,7 @@ bool readHello(const Message &message, Nonces &nonces, std::string_view secret, 
     return false;
   if (nonces.other.empty())
     nonces.other = message.text.substr(0, kNonceBytes);
-  // A challenge is used once, so that the time of this comparison does not help with another one.
+  // A challenge is used once, so the time of this comparison reveals nothing about the proof for another one.
   std::string text = message.text.substr(kNonceBytes + kProofBytes);
   if (message.text.substr(kNonceBytes, kProofBytes) != proofOf(nonces, message.process, text, secret))
     return false;

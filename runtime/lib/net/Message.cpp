@@ -48,7 +48,7 @@ bool MessageReader::take(Message &message) {
     return false;
   message = {header.type, header.process, received.substr(taken + sizeof header, bytes)};
   taken += sizeof header + bytes;
-  // Taken bytes are dropped once they are most of the buffer, so that each byte moves at most once.
+  // Drops taken bytes once they are half of the buffer, so that each byte moves at most once.
   if (taken * 2 >= received.size()) {
     received.erase(0, taken);
     taken = 0;

@@ -20,8 +20,8 @@
 namespace moert::net {
 namespace {
 
-/// A machine that is gone does not end its connections. The system asks after kKeepAliveIdle seconds of silence, again
-/// every kKeepAliveInterval seconds, and closes the connection after kKeepAliveCount questions.
+/// A machine that fails does not close its connections. The system sends a probe after kKeepAliveIdle seconds of
+/// silence and then every kKeepAliveInterval seconds. It closes the connection after kKeepAliveCount unanswered probes.
 constexpr int kKeepAliveIdle = 10, kKeepAliveInterval = 5, kKeepAliveCount = 3;
 
 Status failed(const std::string &what, int error) {
@@ -40,7 +40,8 @@ void configure(int descriptor) {
   setOption(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdle);
   setOption(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveInterval);
   setOption(descriptor, IPPROTO_TCP, TCP_KEEPCNT, kKeepAliveCount);
-  // The system does not ask while data is on its way. Data that is not confirmed in this time also ends the connection.
+  // The system sends no probes while sent data is unconfirmed. Data that stays unconfirmed for this time also ends the
+  // connection.
   setOption(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * (kKeepAliveIdle + kKeepAliveInterval * kKeepAliveCount));
   ::fcntl(descriptor, F_SETFL, O_NONBLOCK);
 }
@@ -60,7 +61,7 @@ struct Address {
 Address localAddress(const std::string &name) {
   Address address;
   address.local.sun_family = AF_UNIX;
-  // A name that begins with a zero is not in a folder, and vanishes with its socket.
+  // A name that begins with a NUL byte is not a file, and vanishes with its socket.
   size_t length = std::min(name.size(), sizeof address.local.sun_path - 1);
   std::memcpy(address.local.sun_path + 1, name.data(), length);
   address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
@@ -76,7 +77,7 @@ Address internetAddress(in_addr host, int port) {
   return address;
 }
 
-/// An error of getaddrinfo, or the address.
+/// Error of getaddrinfo, or 0 and the address.
 using Found = std::pair<int, in_addr>;
 
 Found lookUp(const std::string &host) {
@@ -93,7 +94,8 @@ Status resolve(const std::string &host, Clock::time_point deadline, in_addr &add
   Found found(EAI_AGAIN, {});
   // The name of a machine that just started may not be known yet.
   while (found.first == EAI_AGAIN && Clock::now() < deadline) {
-    // A look-up asks servers and has no deadline. One that takes too long is left behind in its thread.
+    // Looks up in a thread, because a look-up asks servers and has no deadline. A thread that takes too long is
+    // abandoned.
     std::packaged_task<Found()> task([host] { return lookUp(host); });
     std::future<Found> answer = task.get_future();
     std::thread(std::move(task)).detach();
@@ -104,7 +106,7 @@ Status resolve(const std::string &host, Clock::time_point deadline, in_addr &add
   return found.first == 0 ? Status{} : invalid("unknown host '", host, "': ", ::gai_strerror(found.first));
 }
 
-/// Whether the socket is a local one whose other end is a process of another user.
+/// Whether the socket is local and connected to a process of another user.
 bool isOfAnotherUser(int descriptor) {
   int domain = 0;
   socklen_t size = sizeof domain;
@@ -172,7 +174,8 @@ Status Socket::listen(Endpoint &place, Socket &socket) {
 
 Status Socket::accept(Socket &socket) const {
   Socket made(::accept4(descriptor, nullptr, nullptr, SOCK_CLOEXEC));
-  // Other errors concern one connection or are temporary. With too many descriptors, some of them have a deadline.
+  // Other errors concern one connection or are temporary. A lack of descriptors ends when connections reach their
+  // deadlines.
   if (!made && (errno == EBADF || errno == EINVAL || errno == ENOTSOCK || errno == EOPNOTSUPP))
     return failed("cannot accept a connection", errno);
   if (made && isOfAnotherUser(made.get()))

@@ -1,7 +1,7 @@
 //===- Socket.h - a connection between two processes ----------------------===//
 //
-// Ranks on one machine meet at a local socket, where the system says whose process is at the other end. Ranks on
-// several machines meet at a TCP port.
+// Ranks on one machine connect through a local socket, where the system tells the user of the other process. Ranks on
+// several machines connect through TCP.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_NET_SOCKET_H
@@ -20,7 +20,7 @@ Clock::time_point after(double seconds);
 /// Returns the time left until `deadline`, for poll(2): at least 0, at most `most`.
 int millisecondsUntil(Clock::time_point deadline, int most = 1 << 30);
 
-/// Owns a descriptor that never blocks.
+/// Owns a non-blocking descriptor.
 class Socket {
 public:
   Socket() = default;
@@ -35,19 +35,19 @@ public:
   int get() const { return descriptor; }
   explicit operator bool() const { return descriptor >= 0; }
 
-  /// Listens at the local name of `place`, or at its port. The port is that of this machine's loopback address if
-  /// `place.host` is one, and else of all addresses. Port 0 means any free port, and `place.port` is set to it.
+  /// Listens at the local name of `place`, or at its port: of the loopback address if `place.host` is one, otherwise of
+  /// all addresses. Port 0 means any free port, and `place.port` is set to it.
   static Status listen(Endpoint &place, Socket &socket);
-  /// Accepts a connection that waits; the socket is empty if none does. A process of another user is turned away from a
-  /// local name.
+  /// Accepts a waiting connection; `socket` is empty if there is none. A local name refuses processes of other users.
   Status accept(Socket &socket) const;
-  /// Connects to `place`, and tries again until `deadline` while nobody listens there. The look-up of its host's name
-  /// ends by then too.
+  /// Connects to `place`. Tries again until `deadline` while nobody listens there. The look-up of the host's name has
+  /// the same deadline.
   static Status connect(const Endpoint &place, Clock::time_point deadline, Socket &socket);
 
-  /// Sends as many of `bytes` bytes as it can at once; -1 if the connection is broken.
+  /// Sends as many of `bytes` bytes as possible without waiting, and returns their number; -1 if the connection is
+  /// broken.
   int64_t send(const void *data, size_t bytes) const;
-  /// Reads the bytes that are there, at most `bytes`; 0 if there are none, -1 at the end of the connection.
+  /// Reads at most `bytes` bytes without waiting, and returns their number; -1 at the end of the connection.
   int64_t read(void *data, size_t bytes) const;
 
 private:

@@ -17,10 +17,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Whereabouts, inStep, waits, running)
 namespace moert::net {
 namespace {
 
-/// Most collectives, and most ranks that hold them up, that are listed.
+/// Largest number of collectives in a report, and of ranks that delay them.
 constexpr size_t kMostLines = 8;
 
-/// A collective and the ranks that have come to it.
+/// A collective and the ranks that have reached it.
 struct Stalled {
   const Wait *wait;
   std::vector<int64_t> here;

@@ -1,6 +1,6 @@
 //===- Stall.h - who holds up whom ----------------------------------------===//
 //
-// Makes the report of a time-out: the collectives in which ranks wait for other ranks, and where those are.
+// Makes the report of a time-out: the collectives in which ranks wait for others, and where those others are.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_NET_STALL_H
@@ -12,8 +12,8 @@
 
 namespace moert::net {
 
-/// Text of the report. answers[i] says where process i is, absent if it did not answer; names[i] is its name. Process i
-/// runs rank i.
+/// Text of the report. answers[i] says where process i is, and is absent if it did not answer. names[i] is its name.
+/// Process i runs rank i.
 std::string stallText(const std::vector<std::optional<Whereabouts>> &answers, const std::vector<std::string> &names);
 
 /// "0 to 3, 7".
@@ -22,7 +22,7 @@ std::string ranksText(const std::vector<int64_t> &ranks);
 /// Writes seconds without trailing zeros: "2", "0.5".
 std::string secondsText(double seconds);
 
-/// Encodes it as bytes of a message.
+/// Encodes whereabouts as the text of a message.
 std::string encode(const Whereabouts &whereabouts);
 std::optional<Whereabouts> decode(const std::string &text);
 

@@ -14,7 +14,7 @@
 
 namespace moert::net {
 
-/// Most bytes of a value: more than any machine has.
+/// Largest value, in bytes: more than any machine has.
 constexpr int64_t kMostBytes = int64_t(1) << 44;
 
 Star::Peer::Peer(Arrival arrival) : Arrival(std::move(arrival)), heard(Clock::now()) { reader.allow(kMostBytes); }
@@ -60,7 +60,7 @@ std::string Star::whoIs(int64_t process) const {
   return "rank " + std::to_string(process) + " (" + (peer == peers.end() ? ownName() : peer->second.name) + ")";
 }
 
-// --- What is said ----------------------------------------------------------------
+// --- Messages --------------------------------------------------------------------
 
 void Star::write(Peer &peer, const Message &message) {
   write(peer, std::make_shared<const std::string>(encode(message)));
@@ -75,7 +75,7 @@ void Star::write(Peer &peer, const Bytes &bytes) {
     wakeUp();
 }
 
-/// Sends as much as can be sent at once. The reader finds a broken connection.
+/// Sends as much as possible without waiting. The watcher notices a broken connection when it reads.
 void Star::flush(Peer &peer) {
   while (!peer.outbox.empty()) {
     const std::string &bytes = *peer.outbox.front();
@@ -97,8 +97,8 @@ void Star::tell(const Message &message, int64_t except) {
       write(peer, bytes);
 }
 
-/// Sends values, from process 0 to all others, and waits until they are sent. A process that does not read holds up the
-/// sender, and fills no memory.
+/// Sends values, from process 0 to all others, and waits until they are sent. A process that does not read thus delays
+/// the sender instead of filling its memory.
 Status Star::send(const std::vector<char> &bytes) {
   Lock lock(mutex);
   if (!failed.ok())
@@ -110,8 +110,8 @@ Status Star::send(const std::vector<char> &bytes) {
   return {};
 }
 
-/// Waits for a process until `condition` holds, but no longer than the patience. Any other end of the wait is an error.
-/// Processes that ask meanwhile hear of the wait.
+/// Waits until `condition` holds for a process, at most for the time-out. Any other end of the wait is an error. This
+/// process names the wait when it is asked where it is.
 Status Star::waitFor(Lock &lock, int64_t process, bool (*condition)(const Peer &)) {
   const Peer &peer = peers.at(process);
   auto isOver = [&] { return condition(peer) || peer.isClosed || !failed.ok(); };
@@ -197,7 +197,7 @@ Status Star::explain(const std::string &reason) {
 
 Status Star::explain(Lock &lock, const std::string &reason) {
   auto isOver = [this] { return !failed.ok(); };
-  // Process 0 asks and always ends the inquiry. The others have to notice if it does not.
+  // Process 0 makes the inquiry, and always ends it. Other processes must notice if process 0 does not respond.
   if (isHub()) {
     beginInquiry(reason);
     changed.wait(lock, isOver);
@@ -209,7 +209,7 @@ Status Star::explain(Lock &lock, const std::string &reason) {
   return knownFailure();
 }
 
-/// Asks all where they are. The watcher ends the inquiry.
+/// Asks all processes where they are. The watcher ends the inquiry.
 void Star::beginInquiry(const std::string &reason) {
   if (inquiry || !failed.ok())
     return;
@@ -219,7 +219,7 @@ void Star::beginInquiry(const std::string &reason) {
   wakeUp();
 }
 
-// --- The end ---------------------------------------------------------------------
+// --- Shutdown --------------------------------------------------------------------
 
 void Star::leave() {
   Lock lock(mutex);
@@ -232,7 +232,7 @@ Status Star::finish() {
   Lock lock(mutex);
   if (!isHub())
     write(peers.at(0), {Type::Done, options.index, ""});
-  // Process 0 leaves first, because its messages matter most: launchers may lose what others wrote by then.
+  // Process 0 ends first, because its output matters most: launchers may lose output of the processes that end later.
   changed.wait(lock, [this] {
     return !failed.ok() || std::all_of(peers.begin(), peers.end(),
                                        [](const auto &entry) { return entry.second.isDone || entry.second.isClosed; });

@@ -1,15 +1,15 @@
 //===- Star.h - processes joined through process 0 ------------------------===//
 //
-// Each process keeps a connection to process 0, which passes messages on. It serves three purposes, with NCCL and with
-// MPI alike: values for all processes outside a plan's collectives, the error of one process in all, and the report of
-// a process that died or stands still. NCCL and MPI would wait for such a process without end. Process i runs rank i.
+// Each process keeps a connection to process 0, which forwards messages. With NCCL and with MPI alike, the connections
+// carry values outside a plan's collectives, the error of one process to all, and the report of a process that died or
+// does not respond. NCCL and MPI would wait for such a process without end. Process i runs rank i.
 //
-// A process died if its connection closes before it said that it leaves. With a patience, processes ask each other
-// regularly whether they are there, whatever else they do. A process that does not answer for that long ends the job,
-// and so does a longer wait.
+// A process died if its connection closes before it announced that it leaves. If there is a time-out (`patience`),
+// processes regularly ask each other whether they respond, even while they compute. The job ends if a process is silent
+// for that long, or if a wait lasts longer.
 //
-// One thread, the watcher, reads and calls the listener. Messages queue, so that a sender does not wait for their
-// reader.
+// One thread, the watcher, reads messages and calls the listener. Messages are queued: only send() waits until its
+// message is sent.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_NET_STAR_H
@@ -31,15 +31,15 @@ namespace moert::net {
 class Star final : public Processes {
 public:
   struct Options : JoinOptions {
-    double patience = 0; ///< seconds that a process may be waited for, or be silent; 0: no limit
-    double grace = 5;    ///< seconds that a wait for a process that left may last
+    double patience = 0; ///< time-out in seconds of each wait for a process, and of its silence; 0: no limit
+    double grace = 5;    ///< seconds that a wait may last if its process has left
     double answer = 0.5; ///< seconds to answer a question
   };
 
-  /// Joins the processes, and returns when all have come. `listener` (of process 0 only) already listens at the place,
-  /// or is empty.
+  /// Connects the processes, and returns when all are connected. `listener`, only for process 0, already listens at
+  /// `options.place`, or is empty.
   static Status join(const Options &options, Socket listener, std::unique_ptr<Star> &star);
-  /// Says that this process leaves, and waits for nobody.
+  /// Announces that this process leaves, and does not wait for others.
   ~Star() override;
 
   int64_t index() const override { return options.index; }
@@ -53,12 +53,12 @@ public:
   Status explain(const std::string &reason) override;
 
   void setPatience(double seconds);
-  /// Says that this process waits for nobody any more.
+  /// Announces that this process takes part in no further exchange.
   void leave();
-  /// Waits until all are at their end, so that none is left behind; processes other than 0 wait until process 0 is
-  /// gone. It is the last call.
+  /// Waits until all processes have finished. Processes other than 0 wait until process 0 has closed its connection. No
+  /// other call follows.
   Status finish();
-  /// Returns the first failure, and does not count as a report of it.
+  /// Returns the first failure, and does not mark it as reported.
   Status failureSoFar() const;
   /// Whether failure() or another call has reported the failure.
   bool isFailureKnown() const;
@@ -73,9 +73,9 @@ private:
     explicit Peer(Arrival arrival);
 
     std::deque<Bytes> outbox; ///< messages that are not sent yet
-    size_t sent = 0;          ///< sent bytes of the first message
+    size_t sent = 0;          ///< number of sent bytes of the first message
     std::deque<std::vector<char>> inbox;
-    bool isDone = false;     ///< the process is at its end
+    bool isDone = false;     ///< the process has finished
     bool isClosed = false;   ///< its connection is closed
     Clock::time_point heard; ///< time of its last message
   };
@@ -100,7 +100,7 @@ private:
   void spread(const Status &status);
   void beginInquiry(const std::string &reason);
 
-  // These functions are the watcher's.
+  // Only the watcher calls these functions, except wakeUp().
   void watch();
   void look(Lock &lock);
   void hear(Lock &lock, int64_t from);
@@ -122,7 +122,7 @@ private:
   mutable std::mutex mutex; ///< guards the members below
   std::condition_variable changed;
   double patience;               ///< options.patience, or a later value
-  std::map<int64_t, Peer> peers; ///< at process 0 all others, at others process 0
+  std::map<int64_t, Peer> peers; ///< process 0 has all others, and they have process 0
   Status failed;
   bool isToTell = false; ///< the listener does not know the failure yet
   mutable bool known = false;

@@ -12,7 +12,7 @@ namespace moert::net {
 namespace {
 
 constexpr int kTickMs = 200;
-/// A process is asked whether it is there after this fraction of the patience in silence.
+/// Divisor of the time-out: a process that is silent for the quotient is asked whether it responds.
 constexpr double kAsks = 4;
 
 double secondsSince(Clock::time_point time) { return std::chrono::duration<double>(Clock::now() - time).count(); }
@@ -33,7 +33,7 @@ void Star::watch() {
   }
 }
 
-/// Waits for a moment, and reads and writes what it can.
+/// Waits for messages, at most a tick, then reads and writes without waiting.
 void Star::look(Lock &lock) {
   std::vector<pollfd> items{{wake.get(), POLLIN, 0}};
   for (const auto &[process, peer] : peers)
@@ -144,10 +144,10 @@ void Star::checkInquiry(Lock &lock) {
   inquiry.reset();
 }
 
-// --- Who is silent -----------------------------------------------------------------
+// --- Silent processes --------------------------------------------------------------
 
 void Star::checkSilence() {
-  // After a pause of this process, for example of the whole machine, it knows nothing of the others' silence.
+  // If this process was suspended, perhaps with the whole machine, it cannot tell how long others were silent.
   bool wasAway = secondsSince(lastTick) > patience / 2;
   lastTick = Clock::now();
   if (patience <= 0 || !failed.ok())
@@ -174,8 +174,8 @@ void Star::silent(int64_t process, double seconds) {
   note(Status::error(MOERT_ERROR_HANG, self, whoIs(process), " does not answer", since));
 }
 
-/// Checks waits for processes that left, which come to no further collective. Their last messages may still be on their
-/// way, so this takes a while.
+/// Ends the job if this process waits for a process that left and will join no further collective. Messages of that
+/// process may still be in flight, so the wait may last `grace` seconds.
 void Star::checkLeft(Lock &lock) {
   if (left.empty() || left.count(options.index) || !failed.ok())
     return;

@@ -74,7 +74,7 @@ int64_t arenaBytes(const Report &report, int32_t space) {
   return most;
 }
 
-/// Objects for each collective and group that ran. Calls are those of a rank whose program has most.
+/// Objects for each collective and group that ran. Calls are those of one rank, in the program with the most calls.
 json collectivesJson(const Report &report) {
   struct Sum {
     std::map<const Program *, double> calls;

@@ -15,7 +15,8 @@ namespace moert::run {
 constexpr double kLeastUnits = 4;
 /// Ratio of the allowed difference to the measured rounding, because a plan rounds in other places.
 constexpr double kNoiseFactor = 4;
-/// Most runs of each of the reference and the plan that measure rounding. They end once rounding explains all.
+/// Largest number of runs to measure rounding: of the reference, and of the plan. Runs end once rounding explains all
+/// differences.
 constexpr uint64_t kMostSamples = 8;
 /// Definition of near ties: the choice changes in one of kMostTieSamples runs with values moved by kTieUlps units in
 /// the last place.

@@ -85,12 +85,12 @@ private:
 Status verifyAgainstReference(const Plan &plan, const Options &options, const Tensors &inputs, Routing &routing,
                               std::ostream *log, const RunResult &result, Verification &verification);
 
-/// Compares the gradients of a plan with difference quotients, for which it runs the plan a few times more with its
-/// arguments moved along random directions. A plan and its reference are made by the same differentiation, so comparing
-/// them does not show a wrong rule. The plan has been run on `inputs` in f64 with `result`. The loss is the sum of all
-/// results of that role, and of each result with a cotangent times this cotangent. All runs choose the experts that
-/// `routing` kept. If the gradients are wrong together, each one is tried alone. Fails if the plan has no gradients
-/// among its results.
+/// Compares a plan's gradients with difference quotients. A plan and its reference are made by the same
+/// differentiation, so comparing them does not show a wrong rule. `result` is the plan's f64 result on `inputs`. More
+/// runs of the plan have arguments that are moved along random directions. The loss is the sum of all results with the
+/// role of a loss, and of the products of other results and their cotangents. All runs choose the experts that
+/// `routing` kept. If the check of all gradients together fails, each one is checked alone. Fails if the plan returns
+/// no gradients.
 Status checkGradients(const Plan &plan, const Options &options, const Tensors &inputs, const Routing &routing,
                       const RunResult &result, Verification &verification);
 

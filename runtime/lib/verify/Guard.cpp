@@ -9,11 +9,11 @@
 
 namespace moert::verify {
 
-/// Content of fences, which no kernel writes by chance, unlike zeros and the bytes of a NaN.
+/// Content of fences. Unlike zeros or the bytes of a NaN, no kernel writes it by chance.
 constexpr char kFence = static_cast<char>(0xa5);
 /// Alignment of Device::allocate.
 constexpr int64_t kAlignment = 256;
-/// Most ops that an error names.
+/// Largest number of ops that an error names.
 constexpr size_t kMostNamed = 6;
 
 Status readGuard(std::optional<int64_t> &width) {
@@ -57,7 +57,7 @@ Status listPieces(const Program &program, const std::vector<Group> &groups, Prog
     for (int i = 0; i < call.viewCount; ++i) {
       const View &view = call.views[i];
       if (auto place = view ? arenaPlaceOf(view) : std::nullopt)
-        // An empty buffer has an address, too.
+        // An empty buffer has an address too, so it counts as one byte.
         pieces[place->space].push_back(
             {place->offset, place->offset + std::max<int64_t>(view.bytes(), 1), {call.op}, {}});
     }

@@ -1,8 +1,9 @@
 //===- Guard.h - memory that shows calls which leave their buffers --------===//
 //
-// The buffers of a plan lie side by side in an arena, so that a kernel that writes past one of them damages the next,
-// and no tool sees it. MOERT_GUARD=BYTES finds such kernels. Each piece of an arena that no call crosses gets separate
-// memory, like each argument and result, with BYTES more before and after it, which are compared after a step.
+// Buffers of a plan are adjacent in an arena, so a kernel that writes past one of them damages the next, and no tool
+// notices. MOERT_GUARD=BYTES finds such kernels. It splits an arena into pieces so that each operand of a call lies
+// within one piece. Each piece, argument and result gets its own allocation, with BYTES guard bytes before and after
+// it. Guard bytes are checked after each step.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_VERIFY_GUARD_H
@@ -17,7 +18,7 @@ namespace moert::verify {
 /// Number of size classes of values: those that are 1, 2 or 4 times as large as in the plan.
 inline constexpr size_t kSizeClasses = 3;
 
-/// Consecutive bytes of an arena, such that each buffer lies inside or outside.
+/// Consecutive bytes of an arena. Each buffer lies completely inside or outside.
 struct ArenaPiece {
   int64_t begin = 0, end = 0;
   std::vector<int32_t> ops;      ///< ops that use it, in the order of the program
@@ -31,7 +32,7 @@ Status readGuard(std::optional<int64_t> &width);
 Status listPieces(const Program &program, const std::vector<Group> &groups, ProgramEntry entry, int64_t rank,
                   std::array<std::vector<ArenaPiece>, 2> &pieces);
 
-/// Finds the piece that has these bytes; null if there is none.
+/// Finds the piece that contains these bytes; null if there is none.
 const ArenaPiece *findPiece(const std::vector<ArenaPiece> &pieces, int64_t begin, int64_t end);
 
 /// "bytes 0 to 48 of the device arena, used by op 0 matmul 'layer0'".
@@ -42,7 +43,7 @@ class Fences {
 public:
   explicit Fences(int64_t width = 0) : width(width) {}
 
-  /// Calls Device::allocate for an address that is `phase` more than a multiple of 256.
+  /// Allocates memory with fences at an address that is `phase` more than a multiple of 256.
   Status allocate(Device &device, int64_t rank, int32_t space, int64_t bytes, int64_t phase, const std::string &what,
                   char *&data);
   /// Fails if a byte of a fence has changed.

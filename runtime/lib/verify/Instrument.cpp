@@ -22,8 +22,8 @@ bool isInput(const Call &call, const View &out) {
   return false;
 }
 
-/// Forgets what memory of a call's outputs held. Rows that a ragged call does not use would keep the values of an
-/// earlier call, and the observer would take them for results.
+/// Overwrites a call's outputs before it runs. Rows that a ragged call does not use would keep values of an earlier
+/// call, and the observer would take them for results.
 void forgetOutputs(const Call &call) {
   for (int i = 0; i < call.viewCount; ++i)
     if (const View &out = call.views[i];
@@ -43,7 +43,7 @@ public:
     options.instrument = this;
     if (modes.wideType != kFieldType)
       return;
-    // Times of exact arithmetic mean nothing. It is slow, so ranks share what they issue, and one thread moves an
+    // Times of exact arithmetic mean nothing. Because it is slow, one rank issues for all, and one thread moves a whole
     // exchange.
     options.times = false;
     options.issuesOnce = true;

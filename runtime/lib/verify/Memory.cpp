@@ -7,7 +7,7 @@
 
 namespace moert::verify {
 
-/// 0xff bytes are NaN in every floating-point dtype and -1 as an index. So a read before the first write shows.
+/// 0xff bytes are NaN in every floating-point dtype and -1 as an index, so a read before the first write is noticed.
 constexpr char kPoison = static_cast<char>(0xff);
 
 /// Size class of a value that is `growth` = 1, 2 or 4 times as large as in the plan.
@@ -37,7 +37,7 @@ double Memory::arenaBytes(const Program &program) const {
          ((1 << sizeClasses) - 1);
 }
 
-/// Sorts them, and joins those that overlap or touch.
+/// Sorts parts, and joins those that overlap or touch.
 void Memory::join(std::vector<Bytes> &parts) {
   std::sort(parts.begin(), parts.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
   size_t count = 0;
@@ -80,7 +80,7 @@ Status Memory::poison(Device &device, char *data, int64_t bytes) const {
   return {};
 }
 
-/// `phase`: how far the address is from a multiple of 256.
+/// `phase`: the address modulo 256.
 Status Memory::allocateBlock(Device &device, int64_t rank, int32_t space, int64_t bytes, int64_t phase,
                              const std::string &what, char *&data) {
   return fences.allocate(device, rank, space, bytes, phase, what + " of rank " + std::to_string(rank), data);
@@ -107,7 +107,7 @@ Status Memory::poisonUses(Device &device, const moert_rank &rank, const Pieces &
   return {};
 }
 
-/// Each piece lies as far from a multiple of 256 as in the arena.
+/// Allocates each piece. Its address modulo 256 is as in the arena.
 Status Memory::allocateArenas(Device &device, const moert_rank &rank, Pieces &pieces) {
   const bool isWhole = isWide() && !liesApart;
   for (int32_t space : {MOERT_SPACE_DEVICE, MOERT_SPACE_HOST_PINNED})

@@ -1,6 +1,6 @@
 //===- Memory.h - memory of ranks in runs that verify ---------------------===//
 //
-// Values may have another type than in the plan, begin as NaN, or lie apart (Guard.h).
+// Values may have another type than in the plan, begin as NaN, or have separate allocations (Guard.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_VERIFY_MEMORY_H
@@ -13,11 +13,11 @@ namespace moert::verify {
 
 class Memory {
 public:
-  /// `guard`: bytes of fences, if each piece of an arena lies apart.
+  /// `guard`: bytes of each fence, or no value if pieces of an arena have no separate allocations.
   Memory(const WorldPrograms &programs, const std::vector<Group> &groups, const VerifyModes &modes,
          std::optional<int64_t> guard);
 
-  /// Lists the bytes of whole arenas that calls use, if types change. Called first.
+  /// Lists the bytes of whole arenas that calls use, if types change. Must be called first.
   Status listUses();
   bool isWide() const { return wideType != kPlanTypes; }
   int64_t bytesOf(const Value &value) const;
@@ -30,9 +30,9 @@ private:
   struct Bytes {
     int64_t begin, end;
   };
-  /// By moert_space and size class.
+  /// Used bytes, by moert_space and size class.
   using Uses = std::array<std::array<std::vector<Bytes>, kSizeClasses>, 2>;
-  /// By moert_space; one piece per arena unless pieces lie apart.
+  /// Pieces, by moert_space. An arena without guards is one piece.
   using Pieces = std::array<std::vector<ArenaPiece>, 2>;
 
   static void join(std::vector<Bytes> &parts);

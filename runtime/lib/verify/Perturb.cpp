@@ -27,8 +27,8 @@ template <class Bits> void perturbBits(View value, Bits infinity, const Perturba
   }
 }
 
-/// Whether a call computes its floating outputs, and does not only fetch or move values. Kernels whose outputs are all
-/// indices need no case.
+/// Whether a call computes its floating-point outputs, and does not only read or move values. Kernels whose outputs are
+/// all indices need no case.
 bool computes(const Call &call) {
   switch (call.kind) {
   case Kind::Cast:

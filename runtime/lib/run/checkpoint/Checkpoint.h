@@ -118,7 +118,8 @@ private:
   std::set<std::string> throughSource;
 };
 
-/// Parameter whose f32 copy `value` is, which an optimizer changes in its place; null if there is none.
+/// Parameter whose f32 master copy is `value`; null if there is none. The optimizer changes the copy instead of the
+/// parameter.
 const Value *masterOf(const Value &value, const std::vector<Value> &arguments);
 
 } // namespace moert::run

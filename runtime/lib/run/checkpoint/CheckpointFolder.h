@@ -14,7 +14,7 @@ namespace moert::run {
 /// replaced once a new one is on the disk. A process that is killed at any moment leaves the one before.
 class CheckpointFolder {
 public:
-  /// Whether --checkpoint=PATH names a folder: PATH ends with '/', or is one.
+  /// Whether --checkpoint=PATH names a folder: PATH is an existing folder, or ends with '/'.
   static bool isMeant(const std::string &path);
 
   /// Finds the folder of the checkpoint that `path` names: itself, or the latest of those in it; empty if there is

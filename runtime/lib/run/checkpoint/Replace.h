@@ -16,13 +16,13 @@ Status targetOf(const std::string &path, std::string &target);
 /// End of the names of files that will replace others.
 const inline std::string kPartial = ".partial";
 
-/// Writes the file `path` + kPartial beside `path`, which is no link, and brings it to the disk. Removes it after an
+/// Writes the file `path` + kPartial beside `path`, which is no link, and flushes it to the disk. Removes it after an
 /// error.
 Status writePartial(const std::string &path, const std::function<Status(OutputFile &)> &write);
 /// Renames the file of writePartial to `path`.
 Status renamePartial(const std::string &path);
 
-/// Brings changes of a folder's entries to the disk.
+/// Flushes changes of a folder's entries to the disk.
 Status syncFolder(const std::string &path);
 
 /// Keeps other processes from writing the same files for its lifetime. The system frees the locks of a process that is

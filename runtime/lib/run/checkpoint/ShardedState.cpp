@@ -150,7 +150,7 @@ ShardLayout layOutShards(std::span<const Program> programs, const std::vector<Gr
 
 namespace {
 
-/// Most bytes of a value that are in memory.
+/// Largest number of bytes of a value that memory holds at a time.
 constexpr int64_t kChunkBytes = 4 << 20;
 
 /// Calls visit(begin, size) for chunks that divide `bytes` bytes into whole elements.
