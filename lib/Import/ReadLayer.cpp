@@ -31,8 +31,11 @@ void mlir::moe::readFlag(JsonReader &reader, StringRef key, bool &value) {
 }
 
 void mlir::moe::readNumber(JsonReader &reader, StringRef key, const NumberRange &range, double &value) {
-  if (!key.empty())
-    value = reader.getNumber(key, range, value);
+  if (key.empty())
+    return;
+  if (reader.unsetsDefault(key))
+    reader.fail(key, "a number");
+  value = reader.getNumber(key, range, value);
 }
 
 void mlir::moe::checkFixedKeys(JsonReader &reader, const FixedKeys &keys) {

@@ -115,6 +115,9 @@ static void readWindows(JsonReader &reader, const WindowKeys &keys, ModelSpec &m
 }
 
 static void readSparseBlocks(JsonReader &reader, const SparseKeys &keys, const LayerSpec &layer, ModelSpec &model) {
+  for (StringRef key : {keys.step, keys.first})
+    if (!key.empty() && reader.unsetsDefault(key))
+      reader.fail(key, "an integer");
   int64_t step = 1;
   readSize(reader, keys.step, kMaxBlocks, step);
   int64_t first = keys.first.empty() ? 0 : reader.getInteger(keys.first, 0, kMaxBlocks, 0);

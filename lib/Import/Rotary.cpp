@@ -55,6 +55,8 @@ static void readYarn(JsonReader &reader, JsonReader &scaling, int64_t dim, Rotar
 /// Reads the number of a head's columns that have positions, if the object has it.
 static void readShare(JsonReader &reader, const RotaryKeys &keys, int64_t dim, RotarySpec &rotary) {
   StringRef key = "partial_rotary_factor";
+  if (reader.unsetsDefault(key))
+    reader.fail(key, "a number");
   if (!keys.columns.empty() && reader.find(keys.columns)) {
     rotary.dim = reader.getInteger(keys.columns, 1, dim);
   } else if (keys.isPartial && reader.find(key)) {

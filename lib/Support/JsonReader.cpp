@@ -225,6 +225,8 @@ bool JsonReader::isNull(StringRef key) const {
   return value && value->kind() == llvm::json::Value::Null;
 }
 
+bool JsonReader::unsetsDefault(StringRef key) const { return isNull(key) && isSet(findDefault(key)); }
+
 void JsonReader::accept(llvm::ArrayRef<StringRef> keys) const {
   for (StringRef key : keys)
     lookUp(key);

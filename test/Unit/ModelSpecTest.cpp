@@ -531,6 +531,12 @@ TEST(ModelSpec, Errors) {
             "'num_attention_heads': expected a divisor of the hidden size, 4096, but got 24");
   EXPECT_EQ(errorWith("mixtral-8x7b", "attention_dropout", 1.0),
             "'attention_dropout': expected a number of at least 0 and below 1 but got 1");
+  // A null does not stand for the default of the configuration class.
+  EXPECT_EQ(errorWith("mixtral-8x7b", "rms_norm_eps", nullptr), "'rms_norm_eps': expected a number but got null");
+  EXPECT_EQ(errorWith("glm-4.5-air", "partial_rotary_factor", nullptr),
+            "'partial_rotary_factor': expected a number but got null");
+  EXPECT_EQ(errorWith("qwen3-30b-a3b", "decoder_sparse_step", nullptr),
+            "'decoder_sparse_step': expected an integer but got null");
   EXPECT_EQ(errorWith("qwen3-30b-a3b", "head_dim", 3),
             "'head_dim': expected an even size of heads, as rotary positions need it, 3 being odd, but got 3");
   EXPECT_EQ(errorWith("qwen3-30b-a3b", "use_sliding_window", true),

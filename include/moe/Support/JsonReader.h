@@ -64,6 +64,8 @@ public:
   const llvm::json::Value *find(llvm::StringRef key) const;
   /// Whether the value, or the default, is JSON null. For keys in which null and missing have different meanings.
   bool isNull(llvm::StringRef key) const;
+  /// Whether the file sets a key to null that has another default.
+  bool unsetsDefault(llvm::StringRef key) const;
 
   // All getters require the key unless a default is given.
 
