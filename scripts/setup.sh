@@ -1,12 +1,12 @@
 # Installs packages for building and testing on Debian 12, if they are missing. The other scripts source this file.
 
 moe_build_packages=(
-  ccache cmake g++ git ninja-build python3
+  cmake g++ git ninja-build python3
   libmlir-19-dev mlir-19-tools llvm-19-dev
   libcli11-dev libdnnl-dev libopenblas-pthread-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler
 )
 moe_test_packages=(
-  chromium python3-numpy python3-dev python3-protobuf python3-venv llvm-19-tools clang-format-19
+  ccache chromium python3-numpy python3-dev python3-protobuf python3-venv llvm-19-tools clang-format-19
   libopenmpi-dev openmpi-bin
   libgtest-dev libgmock-dev libbenchmark-dev
 )
@@ -60,8 +60,7 @@ moe_gpu_headers() {
 }
 
 # moe_python_env: prints the Python for which the package moeplan is built: MOE_PYTHON if it is set, otherwise that of
-# the virtual environment build/python-env, which this function makes. With CI=true the environment also gets PyTorch,
-# which takes minutes and 6 GB.
+# the virtual environment build/python-env, which this function makes.
 moe_python_env() {
   if [ -n "${MOE_PYTHON:-}" ]; then
     echo "$MOE_PYTHON"
@@ -69,10 +68,14 @@ moe_python_env() {
   fi
   local env=build/python-env packages=(nanobind scikit-build-core numpy mypy) python=python3
   [ ! -x /usr/bin/python3 ] || python=/usr/bin/python3
-  [ "${CI:-}" != true ] || packages+=(torch==2.15.0 transformers==5.24.0 safetensors)
   [ -x "$env/bin/python" ] || "$python" -m venv "$env" >&2 || return 1
   "$env/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[@]}" >&2 || return 1
   echo "$PWD/$env/bin/python"
+}
+
+# moe_install_torch PYTHON: installs PyTorch, which takes minutes and 6 GB.
+moe_install_torch() {
+  "$1" -m pip install --quiet --disable-pip-version-check torch==2.15.0 transformers==5.24.0 safetensors >&2
 }
 
 # moe_configure NAME OPTION..: configures build/NAME, quietly unless that fails.

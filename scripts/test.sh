@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds everything and runs every test through ctest. With CI=true, also the runtime's tests under ASan and UBSan.
+# Builds everything and runs every test through ctest. With CI=true, unit tests of the runtime run under ASan and UBSan.
 # Usage: scripts/test.sh [preset [ctest option..]] (dev unless given; release, asan, tsan), e.g. scripts/test.sh asan -L quick
 #        scripts/test.sh lint|compiler|runtime|python    one part of the tests of CI, each of which builds what it needs
 #        scripts/test.sh warnings                        builds with every other preset, where a warning is an error
@@ -20,8 +20,16 @@ lint | compiler | runtime | python | warnings) preset=dev ;;
 esac
 moe_install_packages "${moe_build_packages[@]}" "${moe_test_packages[@]}"
 
+# A cache that nobody keeps only costs time.
+if [ "${CI:-}" = true ] && [ -z "${CCACHE_DIR:-}" ]; then
+  export CCACHE_DISABLE=1
+fi
+
 # run_tests NAME [ctest option..]: without options all tests but the twins (test/CMakeLists.txt).
+torch=
 run_tests() {
+  [ -z "$torch" ] || wait "$torch" || { echo "error: CI needs PyTorch, which could not be installed" >&2; exit 1; }
+  torch=
   local options=("${@:2}")
   [ ${#options[@]} -gt 0 ] || options=(-LE twin)
   ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$(nproc)" "${options[@]}"
@@ -48,6 +56,11 @@ fi
 python=()
 if found=$(moe_python_env); then
   python=("-DMOE_PYTHON=$found")
+  # PyTorch arrives during the build.
+  if [ "${CI:-}" = true ] && [ -z "${MOE_PYTHON:-}" ] && [[ $what == dev || $what == python ]]; then
+    moe_install_torch "$found" &
+    torch=$!
+  fi
 elif [ "${CI:-}" = true ]; then
   echo "error: CI needs build/python-env, which could not be made" >&2
   exit 1
@@ -55,7 +68,8 @@ else
   echo "warning: build/python-env could not be made, so the Python package is left out; MOE_PYTHON may name a Python with nanobind" >&2
 fi
 
-# With the compiler this would take too long. `scripts/test.sh asan -L quick` tests both.
+# The compiler under sanitizers would take too long. `scripts/test.sh asan -L quick` tests both.
+unit_tests='^runtime-(core|kernels|net|shadows|calibrate|run|mpi|cuda-(emulation|kernels|caller|calibrate))/'
 test_runtime_under_asan() {
   moe_configure asan --preset asan
   build asan runtime/all
@@ -80,7 +94,7 @@ compiler)
   ;;
 runtime)
   build dev runtime/all
-  run_tests dev -R '^runtime-' "$@"
+  run_tests dev -R '^runtime-' -E "$unit_tests" "$@"
   test_runtime_under_asan
   ;;
 python)
@@ -89,9 +103,11 @@ python)
   ;;
 *)
   build "$preset" all
-  run_tests "$preset" "$@"
   if [ "${CI:-}" = true ] && [ "$preset" = dev ]; then
+    run_tests dev -LE twin -E "$unit_tests" "$@"
     test_runtime_under_asan
+  else
+    run_tests "$preset" "$@"
   fi
   ;;
 esac
