@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import zlib
 
 import numpy as np
 
@@ -132,11 +133,17 @@ def metadata_of(plan):
     return metadata
 
 
+def is_chosen(plan):
+    """Whether the plan's bytes, which are the same in each run, choose it. They choose half of the plans."""
+    with open(plan, "rb") as file:
+        return zlib.crc32(file.read()) % 2 == 0
+
+
 class Tools:
     """The tools in one folder. Each call raises CaseFailed unless the command exits with 0.
 
     With a backend of one process for each rank, moe-run is started as often as its plan has ranks. If moe-run verifies on the host, it also
-    verifies in exact arithmetic, on other values.
+    verifies every second plan in exact arithmetic, which takes longer, on other values.
     """
 
     def __init__(self, folder, backend="host", timeout=300):
@@ -168,7 +175,7 @@ class Tools:
         if done.returncode != 0:
             tail = "\n".join((done.stdout[-1500:] + done.stderr[-3000:]).splitlines()[-30:])
             raise CaseFailed(f"{tool} exited with {done.returncode}\n{tail}")
-        if tool == "moe-run" and "--verify" in arguments and self.backend == "host":
+        if tool == "moe-run" and "--verify" in arguments and self.backend == "host" and is_chosen(arguments[0]):
             kept = [one for one in map(str, arguments) if one.startswith(("--iters=", "--batch=", "--seq=", "--seed="))]
             self.call_for_all(log, tool, arguments[0], "--verify=exact", *kept)
         return done.stdout, done.stderr
