@@ -116,8 +116,10 @@ def check_simulation(tools, case, folder, log):
     tools.call(log, "moe-compile", os.path.join(MODELS, name + ".json"), "--whole-model", "--seq=8", f"--parallel=pp={pp},dp=2,ep=2",
                "--cluster=hgx-h100", f"--pipeline={order}", f"--interleave={interleave}", f"--micro-batches={8 * micro_batches}", *rest,
                "--reference=false", "--emit=plan", "-o", plan)
-    simulate = partial(tools.call, log, "moe-sim", plan, "--cluster=hgx-h100")
-    text, few, every = simulate(), json.loads(simulate("--json")), json.loads(simulate("--json", "--all-iterations"))
+    simulate, path = partial(tools.call, log, "moe-sim", plan, "--cluster=hgx-h100"), os.path.join(folder, "report.json")
+    text, few, every_text = simulate(), json.loads(simulate("--json")), simulate("--all-iterations", f"--json={path}")
+    with open(path, encoding="utf-8") as file:
+        every = json.load(file)
     # If ops end at the same time, any of them may be the cause of a wait, and a buffer may end slightly before another one begins.
     for report in (few, every):
         report.pop("critical_path"), report["memory"].pop("points")
@@ -129,7 +131,7 @@ def check_simulation(tools, case, folder, log):
     step, slack = every["step_s"], 5e-3 if order == "search" else 1e-8
     found = differences(few, every, lambda x, y, place: abs(x - y) <= (0.1 * x if "bytes" in place and "memory" in place or "peak" in place
                                                                        else max(slack * step if place.endswith("_s") else 0, 1e-8 * abs(x))))
-    tables = [numbers_by_words(re.sub(r"^loop .*\n", "", one, flags=re.M)) for one in (text, simulate("--all-iterations"))]
+    tables = [numbers_by_words(re.sub(r"^loop .*\n", "", one, flags=re.M)) for one in (text, every_text)]
     found += differences(*tables, lambda x, y, place: abs(x - y) <= max(0.0015, slack * step * 1e3, 2e-3 * abs(x)) or place.startswith(".memory"))
     if found:
         raise harness.CaseFailed(f"{len(found)} values differ, such as {found[0]}")
