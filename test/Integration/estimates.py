@@ -30,12 +30,14 @@ def cases():
                                # A step adds up the experts' gradients and updates their parameters once.
                                ("large experts", "mixtral-8x7b", ("--global-batch=128", "--recompute")),
                                ("two kinds of blocks", "deepseek-v2-lite", ("--global-batch=64", "--recompute"))):
-        for groups in ("pp=1,ep=8", "pp=2,ep=8", "pp=4,ep=4"):
+        for groups in ("pp=1,ep=8", "pp=4,ep=4"):
             yield f"{name}, {groups}", [[model, "16", "hgx-h100", f"--parallel=auto,mp=1,esp=1,{groups}", *TRAINED, *flags,
                                          "--memory-limit=1000000000000000"]]
     rng = random.Random(7)
-    for number in range(CASES):
-        yield f"case {number}", [draw(rng) for _ in range(12)]
+    draws = [[draw(rng) for _ in range(12)] for _ in range(CASES)]
+    # The odd ones, without the case that takes longest. benchmarks/estimates.py compares more.
+    for number in range(1, CASES, 2):
+        yield f"case {number}", draws[number]
 
 
 def check(tools, commands, folder, log):
