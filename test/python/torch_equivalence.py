@@ -1,6 +1,6 @@
-"""One rank of torch_test.py: models with replace_moe against the same models without it. Run by torchrun.
+"""Models with replace_moe against the same models without it, on some numbers of ranks.
 
-torch_equivalence.py families|training|memory
+Usage: torch_equivalence.py RANKS:families|training|memory ..
 """
 
 import os
@@ -31,7 +31,8 @@ CASES = {
         ("dp=8,ep=8", "baseline+shadow:2", True, ALL[:1])],
 }
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+# Set by run_rank in each process.
+RANK, SIZE = 0, 1
 
 
 def shards_of(parallel):
@@ -178,10 +179,27 @@ def check_memory():
         print(f"{SIZE} ranks: 200 steps, {grown} bytes more than after 50", flush=True)
 
 
-if __name__ == "__main__":
-    dist.init_process_group("gloo")
-    torch.set_num_threads(1)
-    {"families": check_families, "training": check_training, "memory": check_memory}[sys.argv[1]]()
+def run_rank(rank, size, what, store):
+    global RANK, SIZE
+    RANK, SIZE = rank, size
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size)
+    {"families": check_families, "training": check_training, "memory": check_memory}[what]()
     # Gloo's threads release their last tensors during this wait. PyTorch aborts if they do so after Python has ended.
     dist.barrier()
     dist.destroy_process_group()
+
+
+def main():
+    torch.set_num_threads(1)
+    # The imports take longer than most checks, so the ranks are forks of this process. It loads each family's module first.
+    for family in ALL:
+        models.make_model(family, torch.float32)
+    for job in sys.argv[1:]:
+        size, what = job.split(":")
+        with tempfile.TemporaryDirectory() as folder:
+            torch.multiprocessing.start_processes(run_rank, (int(size), what, f"file://{folder}/store"), int(size), start_method="fork")
+        print(f"passed {job}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
