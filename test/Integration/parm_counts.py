@@ -49,10 +49,15 @@ class Layout(harness.Layout):
 
 def layouts():
     sizes = (1, 2, 4)
-    for world, mp, ep, esp in itertools.product((4, 8, 12, 16), sizes, sizes, sizes):
-        # Takes few of the layouts whose world is no power of two, and of those in which S1 and S2 pause nothing (Eq. 2).
-        if world % (ep * esp) == 0 and mp * ep * esp > 1 and (world != 12 or ep * esp == 4) and (mp > 1 or world == 8):
-            yield Layout(world, mp, ep, esp)
+    for mp, ep, esp in itertools.product(sizes, sizes, sizes):
+        # Takes the smallest world. Some layouts are in a larger world, with more ranks of dp and edp: those without mp, in which S1 and S2
+        # pause nothing (Eq. 2), and a few in a world that is no power of two.
+        if mp == 1 and 1 < ep * esp <= 8:
+            yield Layout(8, mp, ep, esp)
+        if mp > 1:
+            yield Layout(max(4, ep * esp), mp, ep, esp)
+        if mp == 4 and ep * esp == 4:
+            yield Layout(12, mp, ep, esp)
 
 
 # The paper's formulas
@@ -253,8 +258,10 @@ def compile_and_run(tools, layout, schedule, mode, folder, log):
     """(plan, --json, --trace)"""
     path = partial(os.path.join, folder)
     arguments = [path("model.mlir"), layout.flag(), f"--schedule={schedule}", f"--mode={mode}"]
-    plan = Plan(tools.call(log, "moe-compile", *arguments, "--emit=plan", "-o", "-"))
-    tools.call(log, "moe-compile", *arguments, "-o", path("plan.so"))
+    tools.call(log, "moe-compile", *arguments, "--emit=plan", "-o", path("plan.mlir"))
+    tools.call(log, "moe-compile", path("plan.mlir"), "-o", path("plan.so"))
+    with open(path("plan.mlir")) as file:
+        plan = Plan(file.read())
     run = json.loads(tools.call(log, "moe-run", path("plan.so"), "--json", f"--trace={path('trace.json')}"))
     with open(path("trace.json")) as file:
         return plan, run, json.load(file)
