@@ -2,7 +2,7 @@
 """Compares the one-rank reference of compiled plans with the numpy oracle: every output and every gradient.
 
 The models are every family under share/models at reduced sizes, through moe-import's reading of its config, and every
-option of moe.layer as MLIR text.
+option of moe.layer as MLIR text. In f32 they are only one layer of each family.
 """
 
 import json
@@ -31,10 +31,12 @@ class Case:
 def family_cases(dtype):
     for name in families.shared_names():
         config = families.reduced_config(name)
-        for layers, batch, seq in ((1, 2, 16), (2, 1, 20)):
+        for layers, batch, seq in ((1, 2, 16), (2, 1, 20))[: 1 if dtype == "f32" else 2]:
             model = families.model_of(config, batch, seq, layers)
             flags = (f"--batch={batch}", f"--seq={seq}", f"--layers={layers}")
             yield f"{name}, {layers} layers, {dtype}", Case(dtype, model, config, flags)
+        if dtype == "f32":
+            continue
         if not model.layers[0].is_dropless:
             yield f"{name}, dropless, {dtype}", Case(
                 dtype, with_capacity(model, None), config, flags + ("--dropless",))
@@ -98,7 +100,7 @@ def main():
     parser.add_argument("--dtype", choices=["f64", "f32"], help="only this type; both unless given")
     options = parser.parse_args()
     cases = [case for dtype in ([options.dtype] if options.dtype else ["f64", "f32"])
-             for case in [*family_cases(dtype), *text_cases(dtype)]]
+             for case in [*family_cases(dtype), *(text_cases(dtype) if dtype == "f64" else [])]]
     return harness.run_cases(cases, partial(check, harness.Tools(options.bin)), options)
 
 
