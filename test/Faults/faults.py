@@ -408,7 +408,7 @@ def judge(tools, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", required=True, help="folder of moe-compile and moe-run")
-    parser.add_argument("--each", type=int, default=2, help="faults of each class in each plan (default: 2)")
+    parser.add_argument("--each", type=int, default=1, help="faults of each class in each plan (default: 1)")
     parser.add_argument("--only", default="", help="plans and classes whose names together have this")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
