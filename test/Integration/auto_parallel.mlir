@@ -4,8 +4,8 @@
 // RUN: FileCheck %s --check-prefix=GPT --input-file=%t.gpt
 
 // The result does not depend on the number of threads.
-// RUN: moe-compile gpt2-moe --whole-model --layers=2 --seq=64 --global-batch=16 --parallel=auto --world=4 --schedule=auto --optimizer=adam --cluster=parm-b --reference=false --num-threads=1 --explain=%t.why1 --emit=plan -o %t.threads1
-// RUN: moe-compile gpt2-moe --whole-model --layers=2 --seq=64 --global-batch=16 --parallel=auto --world=4 --schedule=auto --optimizer=adam --cluster=parm-b --reference=false --num-threads=4 --explain=%t.why4 --emit=plan -o %t.threads4
+// RUN: moe-compile gpt2-moe --whole-model --layers=2 --seq=64 --global-batch=16 --parallel=auto --world=2 --schedule=auto --optimizer=adam --cluster=parm-b --reference=false --num-threads=1 --explain=%t.why1 --emit=plan -o %t.threads1
+// RUN: moe-compile gpt2-moe --whole-model --layers=2 --seq=64 --global-batch=16 --parallel=auto --world=2 --schedule=auto --optimizer=adam --cluster=parm-b --reference=false --num-threads=4 --explain=%t.why4 --emit=plan -o %t.threads4
 // RUN: cmp %t.threads1 %t.threads4
 // RUN: cmp %t.why1 %t.why4
 
