@@ -233,6 +233,8 @@ class Packer:
     def pack(self):
         self.copy_programs()
         libraries = self.archive_programs()
+        # Fails before the long part if the programs alone are too large.
+        self.check_size()
         self.compile_plans()
         self.keep_cases()
         self.copy_scripts()

@@ -14,6 +14,8 @@ SANITIZER = ["compute-sanitizer", "--error-exitcode=9", "--print-limit=20"]
 GUARD = 256  # bytes between buffers
 # Kept cases of one rank run on a backend that makes graphs, the others on one whose ranks share a device.
 CASES = {"cuda": "world 1,", "cuda-loopback": "world [2-9]"}
+# Parts of the tests of kernels and of collectives, of which the emulation runs one.
+PARTS_ON_EMULATION = 40
 
 
 class Step(NamedTuple):
@@ -73,8 +75,8 @@ def find_missing(pack, step):
 
 
 def test_kernels(pack, shard=None, wrap=(), **more):
-    """Compares each kernel with the host's. On the emulation this is a part of the tests, because all would take almost a minute."""
-    index, count = shard or pack.choose((1, 1), (2, 12))
+    """Compares each kernel with the host's. On the emulation this is a part of the tests. The build's own tests run all of them there."""
+    index, count = shard or pack.choose((1, 1), (2, PARTS_ON_EMULATION))
     env = {"GTEST_TOTAL_SHARDS": str(count), "GTEST_SHARD_INDEX": str(index - 1)}
     command = [*wrap, pack.bin(pack.kernels), "--gtest_brief=1", "--gtest_output=json:{work}/tests.json"]
     return {"command": command, "env": env, "files": (f"bin/{pack.kernels}",), **more}
@@ -85,12 +87,19 @@ def replay(pack, backend, *flags, timeout=90):
             f"--timeout={timeout}", f"--jobs={pack.choose(4, 2)}", "--json={work}/cases.json", *flags]
 
 
+def choose_cases(pack, backend, emulated, real=""):
+    """Pattern of the names of a backend's cases. The emulation runs those that `emulated` also matches."""
+    return "^" + pack.choose(real, emulated) + ".*" + CASES[backend]
+
+
 def list_correctness(pack):
     yield Step("machine", ["python3", "-B", pack.path("gpu", "machine.py")], 90, figures.take_json)
     yield Step("kernels", timeout=150, take=figures.take_tests, **test_kernels(pack))
     yield Step("collectives", [pack.bin("runtime-core"), "--gtest_brief=1", "--gtest_filter=*ollectives*", "--gtest_output=json:{work}/tests.json"],
-               60, figures.take_tests, env={"MOERT_TEST_BACKEND": "cuda-loopback", "GTEST_TOTAL_SHARDS": pack.choose("1", "6"), "GTEST_SHARD_INDEX": "0"})
-    for backend, only in CASES.items():
+               60, figures.take_tests, env={"MOERT_TEST_BACKEND": "cuda-loopback", "GTEST_TOTAL_SHARDS": pack.choose("1", str(PARTS_ON_EMULATION)), "GTEST_SHARD_INDEX": "0"})
+    for backend in CASES:
+        # The emulation is too slow for wide layers. Its tests of products have several tiles, too.
+        only = choose_cases(pack, backend, "(?!layer wide)")
         yield Step(f"cases-{backend}", replay(pack, backend, "--only=" + only), 120, figures.take_cases)
     cases, model = pack.path("benchmarks", "ragged_gemm", "cases.json"), pack.choose([], ["--model=tiny"])
     name = pack.choose("ragged_gemm", "ragged_gemm_emulated")
@@ -108,18 +117,21 @@ def list_layers(pack):
 
 def list_checks(pack):
     """Guards need no tool. Then each of the sanitizer's tools follows. Parts are small, so that a time-out loses little."""
-    for backend, only in CASES.items():
-        yield Step(f"guard-{backend}", replay(pack, backend, "--only=" + only), 90, figures.take_cases, env={"MOERT_GUARD": str(GUARD)})
-    parts = pack.choose(4, 12)
+    # On the emulation a few cases are enough to try the steps.
+    few = "layer (gpt-oss|deepseek-v3)"
+    for backend in CASES:
+        yield Step(f"guard-{backend}", replay(pack, backend, "--only=" + choose_cases(pack, backend, few)), 90, figures.take_cases,
+                   env={"MOERT_GUARD": str(GUARD)})
+    parts = pack.choose(4, PARTS_ON_EMULATION)
     for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
         wrap = [*SANITIZER, f"--tool={tool}"]
         # On the emulation one part is enough to try the step.
         for part in range(1, pack.choose(parts, 1) + 1):
             yield Step(f"{tool}-kernels-{part}", timeout=120, take=figures.take_tests_and_findings, tools=("compute-sanitizer",),
                        **test_kernels(pack, (part, parts), wrap))
-        for backend in ("cuda", "cuda-loopback"):
+        for backend in CASES:
             # Each case takes long under these tools.
-            only = ("trained.*" if tool != "memcheck" or pack.is_emulated else "") + CASES[backend]
+            only = choose_cases(pack, backend, few, "trained" if tool != "memcheck" else "")
             yield Step(f"{tool}-cases-{backend}", replay(pack, backend, "--wrap=" + " ".join(wrap), "--only=" + only, timeout=120), 180,
                        figures.take_cases_and_findings, tools=("compute-sanitizer",), env={"MOERT_GUARD": "0"})
 
