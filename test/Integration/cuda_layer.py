@@ -244,13 +244,13 @@ class ScriptTest(unittest.TestCase):
                 self.assertTrue(all("loop" in case and "grouped" not in case for case in cases.values()))
 
     def test_a_form_that_fails_does_not_end_the_others(self):
-        for how, text in (("fails", "PyTorch: RuntimeError: only supported on other devices\n"), ("dies", "PyTorch ended with 5 at"),
-                          ("routes otherwise", "tokens did not choose")):
-            for form, other in (("grouped", "loop"), ("loop", "grouped")):
-                result, cases = self.measure_with_peer(f"{form}-{how.replace(' ', '-')}.json", **{f"time {form}": how})
-                self.assertEqual(result.returncode, cuda_layer.PEER_FAILED, result.stderr)
-                self.assertIn(f"FAIL  tiny-32-skewed: {form}: {text}", result.stdout)
-                self.assertTrue(all(other in case and form not in case and f"{form}_error" in case for case in cases.values()), cases)
+        for how, form, other, text in (("fails", "grouped", "loop", "PyTorch: RuntimeError: only supported on other devices\n"),
+                                       ("dies", "grouped", "loop", "PyTorch ended with 5 at"), ("dies", "loop", "grouped", "PyTorch ended with 5 at"),
+                                       ("routes otherwise", "loop", "grouped", "tokens did not choose")):
+            result, cases = self.measure_with_peer(f"{form}-{how.replace(' ', '-')}.json", **{f"time {form}": how})
+            self.assertEqual(result.returncode, cuda_layer.PEER_FAILED, result.stderr)
+            self.assertIn(f"FAIL  tiny-32-skewed: {form}: {text}", result.stdout)
+            self.assertTrue(all(other in case and form not in case and f"{form}_error" in case for case in cases.values()), cases)
         result, cases = self.measure_with_peer("verify-dies.json", **{"verify loop": "dies"})
         self.assertEqual(result.returncode, cuda_layer.PEER_FAILED, result.stderr)
         self.assertTrue(all("grouped" in case and "loop" not in case for case in cases.values()))
