@@ -1,6 +1,7 @@
 //===- Cublas.cpp - cuBLAS and cuBLASLt by plain loops --------------------===//
 
 #include "Emulation.h"
+#include "Multiply.h"
 #include "include/cublasLt.h"
 #include "include/cuda_bf16.h"
 #include "include/cuda_fp16.h"
@@ -46,68 +47,63 @@ double scalar(const void *value, cudaDataType_t type) {
   return type == CUDA_R_64F ? *static_cast<const double *>(value) : *static_cast<const float *>(value);
 }
 
-double read(const void *data, cudaDataType_t type, int64_t at) {
-  switch (type) {
-  case CUDA_R_32F:
-    return static_cast<const float *>(data)[at];
-  case CUDA_R_64F:
-    return static_cast<const double *>(data)[at];
-  case CUDA_R_16F:
-    return __half2float(static_cast<const __half *>(data)[at]);
-  case CUDA_R_16BF:
-    return __bfloat162float(static_cast<const __nv_bfloat16 *>(data)[at]);
-  }
-  return 0;
+float widened(float value) { return value; }
+double widened(double value) { return value; }
+float widened(__half value) { return __half2float(value); }
+float widened(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+template <class T, class Sum> T narrowed(Sum value) {
+  if constexpr (std::is_same_v<T, __half>)
+    return __float2half_rn(static_cast<float>(value));
+  else if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return __float2bfloat16_rn(static_cast<float>(value));
+  else
+    return static_cast<T>(value);
 }
 
-void write(void *data, cudaDataType_t type, int64_t at, double value) {
+/// Calls function(T{}) with the type of elements.
+template <class Function> void withType(cudaDataType_t type, Function function) {
   switch (type) {
   case CUDA_R_32F:
-    static_cast<float *>(data)[at] = static_cast<float>(value);
-    return;
+    return function(float{});
   case CUDA_R_64F:
-    static_cast<double *>(data)[at] = value;
-    return;
+    return function(double{});
   case CUDA_R_16F:
-    static_cast<__half *>(data)[at] = __float2half_rn(static_cast<float>(value));
-    return;
+    return function(__half{});
   case CUDA_R_16BF:
-    static_cast<__nv_bfloat16 *>(data)[at] = __float2bfloat16_rn(static_cast<float>(value));
-    return;
+    return function(__nv_bfloat16{});
   }
 }
 
-std::vector<double> gathered(const void *data, cudaDataType_t type, bool transpose, int64_t rows, int64_t columns,
-                             int64_t leading) {
-  std::vector<double> result(static_cast<size_t>(rows * columns));
-  for (int64_t j = 0; j < columns; ++j)
-    for (int64_t i = 0; i < rows; ++i)
-      result[static_cast<size_t>(i * columns + j)] = read(data, type, transpose ? j + i * leading : i + j * leading);
-  return result;
-}
-
-template <class Sum> void multiply(const Product &p, const void *a, const void *b, const void *c, void *d) {
-  const std::vector<double> left = gathered(a, p.type, p.transposeA, p.m, p.k, p.leadingA);
-  const std::vector<double> right = gathered(b, p.type, !p.transposeB, p.n, p.k, p.leadingB);
-  for (int64_t j = 0; j < p.n; ++j)
-    for (int64_t i = 0; i < p.m; ++i) {
-      Sum sum = 0;
-      for (int64_t l = 0; l < p.k; ++l)
-        sum += static_cast<Sum>(left[static_cast<size_t>(i * p.k + l)]) *
-               static_cast<Sum>(right[static_cast<size_t>(j * p.k + l)]);
-      sum *= static_cast<Sum>(p.alpha);
+template <class T, class Result> void multiply(const Product &p, const T *a, const T *b, const Result *c, Result *d) {
+  using Sum = decltype(widened(T{}));
+  const int64_t rowA = p.transposeA ? p.leadingA : 1, columnA = p.transposeA ? 1 : p.leadingA;
+  const int64_t rowB = p.transposeB ? p.leadingB : 1, columnB = p.transposeB ? 1 : p.leadingB;
+  const std::vector<Sum> sums = moert::emulation::product<Sum>(
+      p.m, p.n, p.k, [=](int64_t i, int64_t l) { return widened(a[i * rowA + l * columnA]); },
+      [=](int64_t l, int64_t j) { return widened(b[l * rowB + j * columnB]); });
+  const Sum *from = sums.data();
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t j = 0; j < p.n; ++j) {
+      Sum sum = *from++ * static_cast<Sum>(p.alpha);
       // With beta 0 the old value is not read. It may be NaN.
       if (p.beta != 0)
-        sum += static_cast<Sum>(p.beta) * static_cast<Sum>(read(c, p.resultType, i + j * p.leadingC));
-      write(d, p.resultType, i + j * p.leadingD, static_cast<double>(sum));
+        sum += static_cast<Sum>(p.beta) * static_cast<Sum>(widened(c[i + j * p.leadingC]));
+      d[i + j * p.leadingD] = narrowed<Result>(sum);
     }
 }
 
 void multiplyAny(const Product &p, const void *a, const void *b, const void *c, void *d) {
-  if (p.type == CUDA_R_64F)
-    multiply<double>(p, a, b, c, d);
-  else
-    multiply<float>(p, a, b, c, d);
+  withType(p.type, [&](auto zero) {
+    using T = decltype(zero);
+    auto to = [&](auto result) {
+      using Result = decltype(result);
+      multiply(p, static_cast<const T *>(a), static_cast<const T *>(b), static_cast<const Result *>(c),
+               static_cast<Result *>(d));
+    };
+    // Another type of result is f32.
+    p.resultType == p.type ? to(zero) : to(float{});
+  });
 }
 
 /// cuBLAS promises no correct results for other alignments.
@@ -417,9 +413,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   p.alpha = scalar(alpha, p.scale);
   p.beta = scalar(beta, p.scale);
   auto run = [=, layoutA = *layoutA, layoutB = *layoutB, layoutC = *layoutC, layoutD = *layoutD] {
-    // Garbage shows up in calls that use the workspace without a wait.
+    // Garbage shows up in calls that use the workspace without a wait. They use its first bytes, and all are many.
+    constexpr size_t kGarbageBytes = 1 << 16;
     if (workspace)
-      std::memset(workspace, 0xff, workspaceBytes);
+      std::memset(workspace, 0xff, std::min(workspaceBytes, kGarbageBytes));
     for (int32_t i = 0; i < layoutD.batches; ++i)
       multiplyAny(p, batch(a, layoutA, i), batch(b, layoutB, i), batch(c, layoutC, i),
                   const_cast<void *>(batch(d, layoutD, i)));

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Multiply.h"
 #include "cuda/RaggedGroups.h"
 #include "cuda/Types.cuh"
 
@@ -32,14 +33,16 @@ template <class T, class C> void multiplyOne(const RaggedProduct &product, const
   checkAligned(a, leadingA);
   checkAligned(b, leadingB);
   checkAligned(c, leadingC);
+  const int64_t rowA = product.isWeightGradient() ? 1 : leadingA, columnA = product.isWeightGradient() ? leadingA : 1;
+  const int64_t rowB = product.transposeB ? 1 : leadingB, columnB = product.transposeB ? leadingB : 1;
+  const std::vector<float> sums = emulation::product<float>(
+      shape[0], shape[1], shape[2], [=](int64_t m, int64_t k) { return convert<float>(a[m * rowA + k * columnA]); },
+      [=](int64_t k, int64_t n) { return convert<float>(b[k * rowB + n * columnB]); });
+  const float *sum = sums.data();
   for (int64_t m = 0; m < shape[0]; ++m)
-    for (int64_t n = 0; n < shape[1]; ++n) {
-      float sum = 0;
-      for (int64_t k = 0; k < shape[2]; ++k)
-        sum += convert<float>(a[product.isWeightGradient() ? k * leadingA + m : m * leadingA + k]) *
-               convert<float>(b[product.transposeB ? n * leadingB + k : k * leadingB + n]);
+    for (int64_t n = 0; n < shape[1]; ++n, ++sum) {
       C &to = c[m * leadingC + n];
-      to = convert<C>(product.accumulate ? convert<float>(to) + sum : sum);
+      to = convert<C>(product.accumulate ? convert<float>(to) + *sum : *sum);
     }
 }
 

@@ -62,12 +62,10 @@ Fiber::~Fiber() {
 // Jumps by the compiler's own instructions. swapcontext makes a system call for each switch, which took most of the
 // time of an emulated kernel. Sanitizers do not see these jumps, and would otherwise mark the whole stack as valid at
 // each.
-[[gnu::noinline, gnu::no_sanitize("address", "thread")]] void Fiber::jump(Place &place) {
-  __builtin_longjmp(place.data(), 1);
-}
+[[gnu::noinline, gnu::no_sanitize("address", "thread")]] void Fiber::jump(Place &place) { __builtin_longjmp(place, 1); }
 
 [[gnu::noinline, gnu::no_sanitize("address", "thread")]] void Fiber::swapInside() {
-  if (__builtin_setjmp(outside.data()) != 0)
+  if (__builtin_setjmp(outside) != 0)
     return;
   if (begun)
     jump(inside);
@@ -76,7 +74,7 @@ Fiber::~Fiber() {
 }
 
 [[gnu::noinline, gnu::no_sanitize("address", "thread")]] void Fiber::swapOutside() {
-  if (__builtin_setjmp(inside.data()) == 0)
+  if (__builtin_setjmp(inside) == 0)
     jump(outside);
 }
 

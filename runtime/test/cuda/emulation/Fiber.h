@@ -2,7 +2,6 @@
 #ifndef MOERT_TEST_CUDA_EMULATION_FIBER_H
 #define MOERT_TEST_CUDA_EMULATION_FIBER_H
 
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <ucontext.h>
@@ -24,7 +23,7 @@ public:
 
 private:
   /// A point of the program, its registers and its stack.
-  using Place = std::array<void *, 5>;
+  using Place = void *[5];
 
   static void start(unsigned high, unsigned low);
   static void jump(Place &place);

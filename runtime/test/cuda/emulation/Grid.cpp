@@ -10,11 +10,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,21 +29,30 @@ constexpr unsigned kWarp = 32;
 struct Thread {
   enum State { Unstarted, Running, Waiting, Ready, Done };
   State state = Unstarted;
-  Fiber *fiber = nullptr; ///< fiber of a waiting thread
-  std::optional<Site> site;
+  uint3 index{};
+  // These belong to the thread's last wait.
+  Fiber *fiber = nullptr;
+  Site site{};
   unsigned mask = 0; ///< lanes that the thread waits for, or 0 for all threads of the block
   uint64_t given = 0;
   /// Values of the lanes of its warp.
   std::array<uint64_t, kWarp> received{};
 };
 
+uint3 indexOf(unsigned linear, dim3 extent) {
+  return {linear % extent.x, linear / extent.x % extent.y, linear / extent.x / extent.y};
+}
+
 /// The running block, of which there is one at a time.
 class Block {
 public:
   Block(const Grid &grid, std::mt19937_64 &random)
-      : grid(grid), random(random), shared(std::make_unique<char[]>(grid.sharedBytes)),
-        threads(grid.threads.x * grid.threads.y * grid.threads.z), order(threads.size()) {
+      : grid(grid), random(random), shared(std::make_unique_for_overwrite<char[]>(grid.sharedBytes)),
+        threads(grid.threads.x * grid.threads.y * grid.threads.z), order(threads.size()),
+        waitingLanes((threads.size() + kWarp - 1) / kWarp) {
     std::iota(order.begin(), order.end(), 0u);
+    for (unsigned i = 0; i < threads.size(); ++i)
+      threads[i].index = indexOf(i, grid.threads);
   }
 
   void run(unsigned index);
@@ -69,7 +78,8 @@ private:
   size_t started = 0;
   std::vector<unsigned> ready; ///< threads whose wait has ended
   size_t waitingForBlock = 0;
-  unsigned current = 0; ///< running thread
+  std::vector<unsigned> waitingLanes; ///< lanes of each warp that wait for others of it, as a mask
+  unsigned current = 0;               ///< running thread
   Fiber *active = nullptr;
 };
 
@@ -88,13 +98,10 @@ Fiber *idleFiber() {
   return fiber;
 }
 
-template <class Index> void setIndex(Index &index, unsigned linear, dim3 extent) {
-  index = {linear % extent.x, linear / extent.x % extent.y, linear / extent.x / extent.y};
-}
-
 void Block::run(unsigned index) {
-  setIndex(blockIdx, index, grid.blocks);
-  std::fill(threads.begin(), threads.end(), Thread());
+  blockIdx = indexOf(index, grid.blocks);
+  for (Thread &thread : threads)
+    thread.state = Thread::Unstarted;
   std::memset(shared.get(), 0xff, grid.sharedBytes);
   std::shuffle(order.begin(), order.end(), random);
   started = 0;
@@ -116,7 +123,7 @@ void Block::enter(Fiber *fiber) {
 
 void Block::select(unsigned index) {
   current = index;
-  setIndex(threadIdx, index, grid.threads);
+  threadIdx = threads[index].index;
   threads[index].state = Thread::Running;
 }
 
@@ -161,7 +168,7 @@ void Block::release(Thread &thread) {
 void Block::releaseBlock() {
   waitingForBlock = 0;
   for (const Thread &thread : threads)
-    if (!(*thread.site == *threads[0].site))
+    if (!(thread.site == threads[0].site))
       fail("threads of a block wait at different barriers");
   for (Thread &thread : threads)
     release(thread);
@@ -170,34 +177,38 @@ void Block::releaseBlock() {
 /// Releases the lanes that the current thread waits for if they all wait for each other.
 void Block::releaseWarp() {
   const Thread &caller = threads[current];
-  const unsigned first = current / kWarp * kWarp;
-  if (!(caller.mask >> lane() & 1))
+  const unsigned mask = caller.mask, first = current / kWarp * kWarp;
+  if (!(mask >> lane() & 1))
     fail("a thread is not in the mask of its own warp's barrier");
+  if (first + std::bit_width(mask) > threads.size())
+    fail("the mask of a warp's barrier names lanes that the block does not have");
+  unsigned &waiting = waitingLanes[current / kWarp];
+  waiting |= 1u << lane();
+  if ((waiting & mask) != mask)
+    return;
   std::array<uint64_t, kWarp> given;
   given.fill(~uint64_t(0));
-  for (unsigned i = 0; i < kWarp; ++i) {
-    if (!(caller.mask >> i & 1))
-      continue;
-    if (first + i >= threads.size())
-      fail("the mask of a warp's barrier names lanes that the block does not have");
+  for (unsigned rest = mask; rest != 0; rest &= rest - 1) {
+    const unsigned i = std::countr_zero(rest);
     const Thread &thread = threads[first + i];
     // A lane that waits elsewhere may still come. The end of the block detects if it does not.
-    if (thread.state != Thread::Waiting || thread.mask != caller.mask || !(*thread.site == *caller.site))
+    if (thread.mask != mask || !(thread.site == caller.site))
       return;
     given[i] = thread.given;
   }
-  for (unsigned i = 0; i < kWarp; ++i)
-    if (caller.mask >> i & 1) {
-      threads[first + i].received = given;
-      release(threads[first + i]);
-    }
+  waiting &= ~mask;
+  for (unsigned rest = mask; rest != 0; rest &= rest - 1) {
+    Thread &thread = threads[first + std::countr_zero(rest)];
+    thread.received = given;
+    release(thread);
+  }
 }
 
 std::string textOf(const Thread &thread) {
   if (thread.state != Thread::Waiting)
     return thread.state == Thread::Done ? "has ended" : "runs";
-  return std::string("waits at ") + thread.site->barrier + " in " + thread.site->where.file + ":" +
-         std::to_string(thread.site->where.line);
+  return std::string("waits at ") + thread.site.barrier + " in " + thread.site.where.file + ":" +
+         std::to_string(thread.site.where.line);
 }
 
 void Block::fail(const char *what) {

@@ -4,7 +4,6 @@
 #include "include/cuda_fp16.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -58,7 +57,6 @@ double widened(uint16_t bits) {
 
 __nv_bfloat16 __double2bfloat16(double value) { return {rounded(value, kBfloat)}; }
 __nv_bfloat16 __float2bfloat16_rn(float value) { return __double2bfloat16(value); }
-float __bfloat162float(__nv_bfloat16 value) { return std::bit_cast<float>(uint32_t(value.bits) << 16); }
 
 __half __double2half(double value) { return {rounded(value, kHalf)}; }
 __half __float2half_rn(float value) { return __double2half(value); }

@@ -56,16 +56,32 @@ void widenPairs(float (&to)[4][2], const uint32_t (&from)[4], float (*widen)(uin
   }
 }
 
-/// Product of elements of the 16 x 16 left and the 16 x 8 right operands that begin at register 2 `half`.
-float productOf(const uint64_t *given, unsigned row, unsigned column, unsigned half) {
-  float sum = 0;
+/// Adds a lane's part of the products of the 16 x 16 left and the two 16 x 8 right operands that the lanes give: two
+/// columns of two rows. These are copies, so sanitizers would find no error of a kernel.
+[[gnu::no_sanitize("address", "thread", "undefined")]] void addProducts(float (&first)[4], float (&second)[4],
+                                                                        const uint64_t *given, unsigned lane) {
+  // Elements of the lane's two rows, and of its two columns of both right operands.
+  float rows[2][16], columns[2][2][16];
+  const unsigned g = lane / 4, t = lane % 4;
   for (unsigned k = 0; k < 16; ++k) {
     const unsigned pair = k % 8 / 2, high = k / 8;
-    const auto *left = reinterpret_cast<const Given *>(given[row % 8 * 4 + pair]);
-    const auto *right = reinterpret_cast<const Given *>(given[column * 4 + pair]);
-    sum += left->left[row / 8 + 2 * high][k % 2] * right->right[2 * half + high][k % 2];
+    const auto *left = reinterpret_cast<const Given *>(given[g * 4 + pair]);
+    for (unsigned i = 0; i < 2; ++i) {
+      const auto *right = reinterpret_cast<const Given *>(given[(2 * t + i) * 4 + pair]);
+      rows[i][k] = left->left[i + 2 * high][k % 2];
+      columns[0][i][k] = right->right[high][k % 2];
+      columns[1][i][k] = right->right[2 + high][k % 2];
+    }
   }
-  return sum;
+  for (unsigned e = 0; e < 4; ++e) {
+    float sums[2] = {0, 0};
+    for (unsigned k = 0; k < 16; ++k) {
+      sums[0] += rows[e / 2][k] * columns[0][e % 2][k];
+      sums[1] += rows[e / 2][k] * columns[1][e % 2][k];
+    }
+    first[e] += sums[0];
+    second[e] += sums[1];
+  }
 }
 
 } // namespace
@@ -92,11 +108,7 @@ void multiplyTiles(float (&first)[4], float (&second)[4], const uint32_t (&left)
   widenPairs(mine.left, left, widen);
   widenPairs(mine.right, right, widen);
   const uint64_t *given = exchangeInWarp({"mma", where}, 0xffffffff, reinterpret_cast<uintptr_t>(&mine));
-  const unsigned g = laneIndex() / 4, t = laneIndex() % 4;
-  for (unsigned e = 0; e < 4; ++e) {
-    first[e] += productOf(given, g + e / 2 * 8, 2 * t + e % 2, 0);
-    second[e] += productOf(given, g + e / 2 * 8, 2 * t + e % 2, 1);
-  }
+  addProducts(first, second, given, laneIndex());
 }
 
 } // namespace moert::emulation

@@ -2,6 +2,7 @@
 #ifndef MOERT_TEST_CUDA_EMULATION_CUDA_BF16_H
 #define MOERT_TEST_CUDA_EMULATION_CUDA_BF16_H
 
+#include <bit>
 #include <cstdint>
 
 struct __nv_bfloat16 {
@@ -17,6 +18,6 @@ __nv_bfloat16 __double2bfloat16(double value);
 inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
   return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
 }
-float __bfloat162float(__nv_bfloat16 value);
+inline float __bfloat162float(__nv_bfloat16 value) { return std::bit_cast<float>(uint32_t(value.bits) << 16); }
 
 #endif // MOERT_TEST_CUDA_EMULATION_CUDA_BF16_H
