@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <map>
 #include <numeric>
 #include <random>
 #include <unistd.h>
@@ -39,18 +41,40 @@ int64_t elementsOf(const Operand &operand) {
   return std::accumulate(operand.dims.begin(), operand.dims.end(), int64_t(1), std::multiplies<>());
 }
 
-void writeElement(void *data, int32_t dtype, int64_t index, double value) {
-  if (dtype == MOERT_I32)
-    static_cast<int32_t *>(data)[index] = static_cast<int32_t>(value);
-  else
-    withAnyFloating(
-        dtype, [&](auto zero) { static_cast<decltype(zero) *>(data)[index] = moert::convert<decltype(zero)>(value); });
+/// Calls function(T{}) with the element type T of a dtype.
+template <class Function> void withElement(int32_t dtype, Function function) {
+  dtype == MOERT_I32 ? function(int32_t{}) : withAnyFloating(dtype, function);
 }
 
-double rounded(double value, int32_t dtype) {
-  double place = 0;
-  writeElement(&place, dtype, 0, value);
-  return elementAt(&place, dtype, 0);
+template <class To, class From> To convertElement(From value) {
+  if constexpr (std::is_same_v<To, int32_t> || std::is_same_v<From, int32_t>)
+    return static_cast<To>(value);
+  else
+    return moert::convert<To>(value);
+}
+
+void writeElements(void *data, int32_t dtype, const std::vector<double> &values) {
+  withElement(dtype, [&, from = values.data(), count = values.size()](auto zero) {
+    auto *to = static_cast<decltype(zero) *>(data);
+    for (size_t i = 0; i < count; ++i)
+      to[i] = convertElement<decltype(zero)>(from[i]);
+  });
+}
+
+void readElements(const void *data, int32_t dtype, std::vector<double> &values) {
+  withElement(dtype, [&, to = values.data(), count = values.size()](auto zero) {
+    auto *from = static_cast<const decltype(zero) *>(data);
+    for (size_t i = 0; i < count; ++i)
+      to[i] = convertElement<double>(from[i]);
+  });
+}
+
+std::vector<double> rounded(std::vector<double> values, int32_t dtype) {
+  withElement(dtype, [to = values.data(), count = values.size()](auto zero) {
+    for (size_t i = 0; i < count; ++i)
+      to[i] = convertElement<double>(convertElement<decltype(zero)>(to[i]));
+  });
+  return values;
 }
 
 View viewOf(const Operand &operand, int32_t dtype, void *data) {
@@ -66,14 +90,8 @@ View viewOf(const Operand &operand, int32_t dtype, void *data) {
 
 std::vector<char> bytesOf(const Operand &operand, int32_t dtype) {
   std::vector<char> bytes(operand.values.size() * dtypeSize(dtype) + 1);
-  for (size_t i = 0; i < operand.values.size(); ++i)
-    writeElement(bytes.data(), dtype, static_cast<int64_t>(i), operand.values[i]);
+  writeElements(bytes.data(), dtype, operand.values);
   return bytes;
-}
-
-void readBack(Operand &operand, int32_t dtype, const void *data) {
-  for (size_t i = 0; i < operand.values.size(); ++i)
-    operand.values[i] = elementAt(data, dtype, static_cast<int64_t>(i));
 }
 
 /// Runs a call on the host. Its kernels support 16-bit types only in conversions.
@@ -90,7 +108,7 @@ Status runOnHost(Kind kind, std::vector<Operand> &operands, const KernelCall &ca
   host::HostKernels kernels;
   Status status = call(kernels, views);
   for (size_t i = 0; i < operands.size(); ++i)
-    readBack(operands[i], wide(operands[i]), memory[i].data());
+    readElements(memory[i].data(), wide(operands[i]), operands[i].values);
   return status;
 }
 
@@ -113,7 +131,7 @@ public:
       if (operands[i].isThere) {
         std::vector<char> bytes(static_cast<size_t>(views[i].bytes()) + 1);
         EXPECT_EQ(cudaMemcpy(bytes.data(), views[i].data, bytes.size() - 1, cudaMemcpyDefault), cudaSuccess);
-        readBack(operands[i], operands[i].dtype, bytes.data());
+        readElements(bytes.data(), operands[i].dtype, operands[i].values);
       }
   }
 
@@ -180,16 +198,37 @@ bool areNear(double got, double expected, double tolerance) {
 }
 
 void expectNear(const Operand &got, const Operand &expected, size_t which, double slack) {
-  for (size_t i = 0; i < got.values.size(); ++i)
-    ASSERT_TRUE(areNear(got.values[i], rounded(expected.values[i], got.dtype), slack * toleranceOf(got.dtype)))
-        << "operand " << which << ", element " << i << ": " << got.values[i] << " for " << expected.values[i];
+  const std::vector<double> expectedValues = rounded(expected.values, got.dtype);
+  const double *a = got.values.data(), *b = expectedValues.data(), tolerance = slack * toleranceOf(got.dtype);
+  for (size_t i = 0, count = got.values.size(); i < count; ++i)
+    if (a[i] != b[i] && !areNear(a[i], b[i], tolerance))
+      FAIL() << "operand " << which << ", element " << i << ": " << a[i] << " for " << expected.values[i];
 }
 
+/// Conversions to doubles keep all bits.
 bool sameBits(const std::vector<Operand> &a, const std::vector<Operand> &b) {
   for (size_t i = 0; i < a.size(); ++i)
-    if (bytesOf(a[i], a[i].dtype) != bytesOf(b[i], b[i].dtype))
+    if (!a[i].values.empty() &&
+        std::memcmp(a[i].values.data(), b[i].values.data(), a[i].values.size() * sizeof(double)) != 0)
       return false;
   return true;
+}
+
+/// The first normally distributed numbers of a seed. They are kept, because many operands begin alike.
+const double *normalNumbers(int seed, size_t count) {
+  struct Source {
+    std::mt19937_64 engine;
+    std::normal_distribution<double> normal;
+    std::vector<double> numbers;
+  };
+  static std::map<int, Source> sources;
+  const auto [place, isNew] = sources.try_emplace(seed);
+  Source &source = place->second;
+  if (isNew)
+    source.engine.seed(static_cast<uint64_t>(seed));
+  while (source.numbers.size() < count)
+    source.numbers.push_back(source.normal(source.engine));
+  return source.numbers.data();
 }
 
 } // namespace
@@ -205,16 +244,16 @@ DeviceOptions testOptions() {
 
 Operand filledOperand(int32_t dtype, std::vector<int64_t> dims, double value) {
   Operand operand{dtype, std::move(dims), {}, true};
-  operand.values.assign(static_cast<size_t>(elementsOf(operand)), rounded(value, dtype));
+  operand.values.assign(static_cast<size_t>(elementsOf(operand)), rounded({value}, dtype)[0]);
   return operand;
 }
 
 Operand randomOperand(int32_t dtype, std::vector<int64_t> dims, int seed, double deviation) {
   Operand operand = filledOperand(dtype, std::move(dims), 0);
-  std::mt19937_64 engine(static_cast<uint64_t>(seed));
-  std::normal_distribution<double> normal(0, deviation);
-  for (double &value : operand.values)
-    value = rounded(normal(engine), dtype);
+  const double *normal = normalNumbers(seed, operand.values.size());
+  for (size_t i = 0; i < operand.values.size(); ++i)
+    operand.values[i] = deviation * normal[i];
+  operand.values = rounded(std::move(operand.values), dtype);
   return operand;
 }
 
@@ -243,8 +282,7 @@ void onHost(Kind kind, std::vector<Operand> &operands, const KernelCall &call) {
   const Status status = runOnHost(kind, operands, call);
   ASSERT_TRUE(status.ok()) << status.message;
   for (Operand &operand : operands)
-    for (double &value : operand.values)
-      value = rounded(value, operand.dtype);
+    operand.values = rounded(std::move(operand.values), operand.dtype);
 }
 
 void onDevice(Kind kind, std::vector<Operand> &operands, const KernelCall &call) {
