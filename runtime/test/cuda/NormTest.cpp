@@ -62,11 +62,12 @@ TEST(CudaNormTest, SeveralBlocksInARow) {
     expectNorms(normOperands(MOERT_F32, 9, 3, columns), 10);
 }
 
-/// Rows fit into the registers of a warp or a block, or are longer.
+/// Rows fill the registers of a warp, or are too long for them, for half of those of a block, or for all. Those of 1030
+/// columns are not loaded as vectors.
 TEST(CudaNormTest, LongRows) {
-  for (int64_t columns : {512, 520, 1030, 4096, 8192, 8196})
+  for (int64_t columns : {512, 520, 1030, 4100, 8196})
     expectNorms(normOperands(MOERT_F32, 2, 1, columns), 10);
-  for (int64_t columns : {1032, 8200, 16392})
+  for (int64_t columns : {1032, 8200})
     expectNorms(normOperands(MOERT_BF16, 2, 1, columns), 10);
 }
 
