@@ -35,7 +35,7 @@ Settings settingsOf(const std::string &backend) {
   ::setenv("MOERT_BACKENDS", BACKENDS, 1);
   Settings settings;
   settings.backend = backend;
-  settings.device = {64, 32, 1 << 20, 1 << 21, 1 << 17, 24, 0.01};
+  settings.device = {16, 32, 1 << 20, 1 << 21, 1 << 17, 24, 0.01};
   settings.quick = true;
   return settings;
 }
