@@ -68,8 +68,9 @@ else
   echo "warning: build/python-env could not be made, so the Python package is left out; MOE_PYTHON may name a Python with nanobind" >&2
 fi
 
-# The compiler under sanitizers would take too long. `scripts/test.sh asan -L quick` tests both.
-unit_tests='^runtime-(core|kernels|net|shadows|calibrate|run|mpi|cuda-(emulation|kernels|caller|calibrate))/'
+# The compiler under sanitizers would take too long: `scripts/test.sh asan -L quick` tests both. Profiles that
+# runtime-cuda-calibrate writes are inputs of other tests.
+unit_tests='^runtime-(core|kernels|net|shadows|calibrate|run|mpi|cuda-(emulation|kernels|caller))/'
 test_runtime_under_asan() {
   moe_configure asan --preset asan
   build asan runtime/all
