@@ -413,10 +413,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   p.alpha = scalar(alpha, p.scale);
   p.beta = scalar(beta, p.scale);
   auto run = [=, layoutA = *layoutA, layoutB = *layoutB, layoutC = *layoutC, layoutD = *layoutD] {
-    // Garbage shows up in calls that use the workspace without a wait. They use its first bytes, and all are many.
-    constexpr size_t kGarbageBytes = 1 << 16;
+    // Garbage shows up in calls that use the workspace without a wait.
     if (workspace)
-      std::memset(workspace, 0xff, std::min(workspaceBytes, kGarbageBytes));
+      std::memset(workspace, 0xff, workspaceBytes);
     for (int32_t i = 0; i < layoutD.batches; ++i)
       multiplyAny(p, batch(a, layoutA, i), batch(b, layoutB, i), batch(c, layoutC, i),
                   const_cast<void *>(batch(d, layoutD, i)));
