@@ -3,7 +3,7 @@
 # moert-cublasLt.
 set(MOERT_CUDA_ROOT "" CACHE PATH "Where CUDA is: a toolkit, or the folder of its wheels, site-packages/nvidia/cu13")
 option(MOERT_CUDA "Build CUDA's backend where a compiler for it is found" ON)
-option(MOERT_CUDA_CHECK "Compile CUDA code fast, to check it: with few optimisations, and CUTLASS's kernels not at all" OFF)
+option(MOERT_CUDA_CHECK "Compile CUDA code fast, to check it: with few optimisations, and the syntax of one unused kernel of CUTLASS" OFF)
 set(MOERT_HAS_CUDA FALSE)
 
 if(NOT MOERT_CUDA)
