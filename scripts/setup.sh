@@ -73,9 +73,9 @@ moe_python_env() {
   echo "$PWD/$env/bin/python"
 }
 
-# moe_install_torch PYTHON: installs PyTorch, which takes minutes and 6 GB.
+# moe_install_torch PYTHON: installs PyTorch, which takes minutes and 6 GB. Most of its modules are never imported.
 moe_install_torch() {
-  "$1" -m pip install --quiet --disable-pip-version-check torch==2.15.0 transformers==5.24.0 safetensors >&2
+  "$1" -m pip install --quiet --no-compile --disable-pip-version-check torch==2.15.0 transformers==5.24.0 safetensors >&2
 }
 
 # moe_configure NAME OPTION..: configures build/NAME, quietly unless that fails.

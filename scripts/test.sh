@@ -70,7 +70,7 @@ fi
 
 # The compiler under sanitizers would take too long: `scripts/test.sh asan -L quick` tests both. Profiles that
 # runtime-cuda-calibrate writes are inputs of other tests.
-unit_tests='^runtime-(core|kernels|net|shadows|calibrate|run|mpi|cuda-(emulation|kernels|caller))/'
+unit_tests='^runtime-(core|kernels|net|shadows|calibrate|run|mpi|cuda-(emulation|kernels|kernels-device|caller))[/_]'
 test_runtime_under_asan() {
   moe_configure asan --preset asan
   build asan runtime/all
@@ -84,7 +84,9 @@ if [ "$what" = warnings ]; then
   done
   exit
 fi
-moe_configure "$preset" --preset "$preset" "${headers[@]}" "${python[@]}"
+units=()
+[ "${CI:-}" != true ] || [ "$preset" != dev ] || units=(-DMOERT_UNIT_TESTS=OFF)
+moe_configure "$preset" --preset "$preset" "${headers[@]}" "${python[@]}" "${units[@]}"
 case $what in
 lint)
   run_tests dev -L lint "$@"
