@@ -273,7 +273,7 @@ TEST(WorldApi, Misuse) {
   moert_world_config config{};
   moert_world_t world = nullptr;
   EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 11"));
+  EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 12"));
   config.size = sizeof config;
   config.version = MOERT_WORLD_CONFIG_VERSION;
   config.program = 5;

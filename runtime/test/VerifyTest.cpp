@@ -1,6 +1,7 @@
 //===- VerifyTest.cpp -----------------------------------------------------===//
 
 #include "run/Verify.h"
+#include "run/Jumps.h"
 
 #include <gmock/gmock.h>
 
@@ -136,4 +137,38 @@ TEST(Verify, Comparable) {
   EXPECT_TRUE(checkComparable(metadata).ok());
   metadata.reference->results[0].shape = {3};
   EXPECT_THAT(checkComparable(metadata).message, HasSubstr("'y' is [2] f32 in the plan, but [3] f32"));
+}
+
+/// Results of a reference in which each argument near a jump changes two elements of the result, and `crossed` are on
+/// the other side.
+static RunResult acrossJumps(std::span<const NearJump> crossed) {
+  std::vector<float> values(2000, 1);
+  for (const NearJump &jump : crossed)
+    for (int64_t i : {3 * jump[2], 3 * jump[2] + 500})
+      values[static_cast<size_t>(i)] += 0.01f * static_cast<float>(1 + jump[2] % 5);
+  return resultOf(values);
+}
+
+TEST(Verify, FindsSidesOfJumps) {
+  std::vector<NearJump> near, found;
+  for (int64_t i = 0; i < 300; ++i)
+    near.push_back({4, i % 2, i});
+  const std::vector<NearJump> taken = {near[3], near[170], near[171]};
+  RunResult plan = acrossJumps(taken);
+  for (int64_t i = 0; i < 2000; ++i)
+    plan.results["y"].as<float>()[i] *= 1 + 1e-6f * static_cast<float>(i % 7 - 3);
+  int runs = 0;
+  auto run = [&](std::span<const NearJump> crossed, RunResult &again) -> Status {
+    ++runs;
+    again = acrossJumps(crossed);
+    return {};
+  };
+  ASSERT_TRUE(findCrossed(plan, acrossJumps({}), near, {{"y", 1e-4}}, run, found).ok());
+  EXPECT_EQ(found, taken);
+  EXPECT_LE(runs, 60);
+  // A fault is no sum of such changes.
+  found.clear();
+  plan.results["y"].as<float>()[1800] += 0.05f;
+  ASSERT_TRUE(findCrossed(plan, acrossJumps({}), near, {{"y", 1e-4}}, run, found).ok());
+  EXPECT_EQ(found, taken);
 }

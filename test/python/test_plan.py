@@ -17,7 +17,7 @@ RUN_BY_HAND = """
 import ctypes, sys
 class Config(ctypes.Structure):
     _fields_ = [("size", ctypes.c_uint64), ("version", ctypes.c_uint32), ("program", ctypes.c_int32), ("backend", ctypes.c_char_p),
-                ("workers", ctypes.c_int64), ("timeout_s", ctypes.c_double), ("rest", ctypes.c_int64 * 13)]
+                ("workers", ctypes.c_int64), ("timeout_s", ctypes.c_double), ("rest", ctypes.c_int64 * 16)]
 library = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_LOCAL)
 library.moert_last_error.restype = ctypes.c_char_p
 def check(status):

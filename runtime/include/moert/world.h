@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /// Raised whenever a structure of this header changes.
-#define MOERT_WORLD_CONFIG_VERSION 11
+#define MOERT_WORLD_CONFIG_VERSION 12
 #define MOERT_COMMUNICATOR_VERSION 1
 #define MOERT_CUDA_CALLER_VERSION 1
 
@@ -111,6 +111,19 @@ typedef struct moert_ran {
 /// thread calls it, one at a time.
 typedef void (*moert_observe)(void *context, const moert_ran *calls, int64_t count);
 
+/// An argument of a function whose derivative jumps nearby, so that rounding may move the argument across the jump.
+typedef struct moert_near {
+  int64_t rank;
+  int64_t op;
+  int64_t earlier;  ///< number of earlier calls of the op on the rank
+  int64_t element;  ///< index in the op's input
+  int32_t is_above; ///< 1: the argument is greater than the place of the jump
+} moert_near;
+
+/// Returns on which side of the jump a backward takes the derivative: 1 for above, 0 for below. Any thread calls it,
+/// one at a time.
+typedef int32_t (*moert_decide)(void *context, const moert_near *near);
+
 typedef struct moert_world_config {
   uint64_t size;       ///< sizeof(moert_world_config)
   uint32_t version;    ///< MOERT_WORLD_CONFIG_VERSION
@@ -147,6 +160,12 @@ typedef struct moert_world_config {
   /// Null, or called for all calls that ran; requires `wide` = MOERT_WIDE_FIELD.
   moert_observe observe;
   void *observe_context;
+  /// Null, or called in a backward for each f32 and f64 argument of a ReLU or a clamp near its jump. Only on backend
+  /// host.
+  moert_decide decide;
+  void *decide_context;
+  /// Bytes that the caller takes beside the world on backend host. A world that does not fit beside them is refused.
+  int64_t other_bytes;
 } moert_world_config;
 
 /// A call of a routing op of a program, which `ranks` ranks from `first_rank` on run. `tokens` tokens of each rank

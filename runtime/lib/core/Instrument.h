@@ -37,6 +37,8 @@ struct VerifyModes {
   Perturbation perturbation = {};
   moert_observe observe = nullptr;
   void *observeContext = nullptr;
+  moert_decide decide = nullptr;
+  void *decideContext = nullptr;
 };
 
 class Instrument {

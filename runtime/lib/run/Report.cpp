@@ -53,6 +53,8 @@ json verificationJson(const Verification *verification) {
           {"rounded_runs", verification->roundedRuns},
           {"tokens", verification->tokens},
           {"near_ties", verification->nearTies},
+          {"near_jumps", verification->nearJumps},
+          {"crossed_jumps", verification->crossed},
           {"max_relative_error", verification->maxError()},
           {"departure", departureJson(verification->departure)},
           {"values", values}};
@@ -200,6 +202,10 @@ void printVerification(const Verification &verification, std::ostream &out) {
   if (verification.nearTies > 0)
     out << format("rounding chose other experts than the reference's for %lld of %lld tokens, which it followed\n",
                   static_cast<long long>(verification.nearTies), static_cast<long long>(verification.tokens));
+  if (verification.nearJumps > 0)
+    out << format("rounding can move %lld arguments of ReLUs and clamps across a jump of the derivative; the reference "
+                  "followed the plan for %lld\n",
+                  static_cast<long long>(verification.nearJumps), static_cast<long long>(verification.crossed));
   out << format("verification %s: largest relative error %.3g in %s, rounding measured by %lld runs\n",
                 verification.ok() ? "ok" : "FAILED", verification.maxError(), verification.dtype.c_str(),
                 static_cast<long long>(verification.roundedRuns));

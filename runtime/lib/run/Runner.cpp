@@ -43,6 +43,12 @@ Status Runner::create() {
     };
     config.observe_context = &extras;
   }
+  if (extras.decide) {
+    config.decide = [](void *context, const moert_near *near) -> int32_t {
+      return static_cast<const RunExtras *>(context)->decide(*near);
+    };
+    config.decide_context = &extras;
+  }
   moert_world_t handle = nullptr;
   MOERT_RETURN_IF_ERROR(checked(moert_world_create(plan.handle.get(), &config, &handle)));
   world.reset(handle, moert_world_destroy);

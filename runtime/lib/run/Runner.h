@@ -54,6 +54,8 @@ struct RunExtras {
   Perturbation perturbation = {};
   /// Receives all calls that ran, in exact arithmetic; see moert_observe.
   std::function<void(std::span<const moert_ran>)> observe = nullptr;
+  /// Decides on which side of a jump a derivative is taken; see moert_decide.
+  std::function<bool(const moert_near &)> decide = nullptr;
 };
 
 /// Runs the programs of a plan in one world, and moves values in and out.

@@ -2,6 +2,7 @@
 
 #include "run/Verify.h"
 #include "run/Inputs.h"
+#include "run/Jumps.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,10 +19,14 @@ constexpr double kNoiseFactor = 4;
 /// Largest number of runs to measure rounding: of the reference, and of the plan. Runs end once rounding explains all
 /// differences.
 constexpr uint64_t kMostSamples = 8;
+/// Number of these runs of each before jumps of derivatives are tried, which only few differences come from.
+constexpr uint64_t kSamplesBeforeJumps = 2;
 /// Definition of near ties: the choice changes in one of kMostTieSamples runs with values moved by kTieUlps units in
 /// the last place.
 constexpr int64_t kTieUlps = 8;
 constexpr uint64_t kMostTieSamples = 12;
+/// Largest number of arguments near jumps among which those are searched that the plan has on the other side.
+constexpr size_t kMostNearJumps = 1 << 14;
 
 static std::string scientific(double value) {
   char text[32];
@@ -50,7 +55,7 @@ static double distance(const Tensor &a, const Tensor &b) {
   return std::sqrt(squaredDistance(a.as<char>(), b.as<char>(), a.dtype, a.elements()));
 }
 
-static Distances distancesOf(const RunResult &a, const RunResult &b) {
+Distances distancesOf(const RunResult &a, const RunResult &b) {
   Distances distances;
   for (const auto &[name, tensor] : a.results)
     distances[name] = distance(tensor, b.results.at(name));
@@ -146,6 +151,14 @@ void Comparisons::report(Verification &verification) const {
     if (!mine.empty() || !theirs.empty() || value.ok())
       continue;
     const bool differs = !(item.error <= item.bound());
+Distances Comparisons::unexplained() const {
+  Distances bounds;
+  for (const auto &[name, item] : items)
+    if (!(item.error <= item.bound()))
+      bounds[name] = item.bound();
+  return bounds;
+}
+
     if (plan.results.at(name).dtype == kFieldType)
       continue;
     fail(name, (differs ? " differs from the reference by " : ": ranks that should hold equal parts differ by ") +
@@ -168,8 +181,11 @@ struct Verifier {
 
   Status run();
   Status runReference();
-  Status runAgain(bool isReference, const Perturbation &perturbation, Routing &chosen, RunResult &again) const;
-  Status measureRounding(Comparisons &comparisons);
+  Status runAgain(bool isReference, const RunExtras &extras, Routing &chosen, RunResult &again) const;
+  Comparisons compare() const;
+  Status addSamples(uint64_t seed, Comparisons &comparisons);
+  std::function<bool(const moert_near &)> sidesOf(std::set<NearJump> others) const;
+  Status followJumps(const Distances &bounds);
   void addSample(bool isReference, uint64_t seed, const RunResult &base, Comparisons &comparisons);
   void compareChoices();
   void reportChoices(const std::set<RoutedToken> &tokens);
@@ -179,10 +195,14 @@ struct Verifier {
 };
 
 /// Runs all ranks in this process, without emulated links.
-Status Verifier::runAgain(bool isReference, const Perturbation &perturbation, Routing &chosen, RunResult &again) const {
+Status Verifier::runAgain(bool isReference, const RunExtras &extras, Routing &chosen, RunResult &again) const {
   Options here = options;
   here.backend = "host";
   here.emulateLinks.clear();
+  std::map<NearJump, bool> nearJumps = {}; ///< the reference's, and whether each argument is above its jump
+  std::set<NearJump> crossed = {};         ///< those that the reference has on the other side, as the plan
+  Distances noise = {};                    ///< measured rounding
+  std::optional<RunResult> onHost = {};    ///< the plan's result there, if the first one comes from a device
   return runPrograms(plan, isReference, here, inputs, &chosen, nullptr, again, {perturbation});
 }
 
@@ -203,7 +223,7 @@ Status Verifier::run() {
 /// Runs the reference with its own choices. If the plan chose otherwise, runs it again with the plan's choices.
 Status Verifier::runReference() {
   referenceChoices = routing.repeated();
-  MOERT_RETURN_IF_ERROR(runAgain(true, {}, referenceChoices, reference));
+  MOERT_RETURN_IF_ERROR(runAgain(true, noteJumps, referenceChoices, reference));
   if (routing.isTold() || !referenceChoices.hasKept())
     return {};
   routing.orderLike(referenceChoices);
@@ -211,23 +231,49 @@ Status Verifier::runReference() {
     return {};
   reference = {};
   referenceChoices = routing.followed();
-  return runAgain(true, {}, referenceChoices, reference);
+  return runAgain(true, noteJumps, referenceChoices, reference);
 }
 
-Status Verifier::measureRounding(Comparisons &comparisons) {
-  // Further runs are on the host. Results of a device do not fit them.
-  RunResult onHost;
-  bool hasBase = options.backend == "host";
+/// Takes the reference's sides of jumps, and for `others` the other ones.
+std::function<bool(const moert_near &)> Verifier::sidesOf(std::set<NearJump> others) const {
+  return [this, others = std::move(others)](const moert_near &near) {
+    const NearJump at = {near.op, near.earlier, near.element};
+    return others.contains(at) ? !nearJumps.at(at) : near.is_above != 0;
+  };
+}
+
+/// Runs the reference with the arguments near a jump on the sides that explain the plan's results.
+Status Verifier::followJumps(const Distances &bounds) {
+  verification.nearJumps = static_cast<int64_t>(nearJumps.size());
+  if (nearJumps.size() > kMostNearJumps)
+    return {};
+  auto runAcross = [&](std::span<const NearJump> moved, RunResult &again) {
+    Routing chosen = routing.followed();
+    return runAgain(true, {.decide = sidesOf({moved.begin(), moved.end()})}, chosen, again);
+  };
+  std::vector<NearJump> near, found;
+  for (const auto &[jump, isAbove] : nearJumps)
+    near.push_back(jump);
+  MOERT_RETURN_IF_ERROR(findCrossed(result, reference, near, bounds, runAcross, found));
+  crossed.insert(found.begin(), found.end());
+  verification.crossed = std::ssize(found);
+  if (crossed.empty())
+    return {};
+  reference = {};
   Routing chosen = routing.followed();
-  for (uint64_t seed = 1; seed <= kMostSamples && !comparisons.isExplained(); ++seed) {
-    addSample(true, seed, reference, comparisons);
-    if (comparisons.isExplained())
-      return {};
-    if (!hasBase)
-      if (Status status = runAgain(false, {}, chosen, onHost); !status.ok())
-        return Status::error(status.code, "the plan on the host: " + status.message);
-    hasBase = true;
-    addSample(false, seed, options.backend == "host" ? result : onHost, comparisons);
+  return runAgain(true, {}, chosen, reference);
+}
+
+/// Adds a run of the reference and, if that does not suffice, one of the plan.
+Status Verifier::addSamples(uint64_t seed, Comparisons &comparisons) {
+  addSample(true, seed, reference, comparisons);
+  if (comparisons.isExplained())
+    return {};
+  // Further runs are on the host. Results of a device do not fit them.
+  if (options.backend != "host" && !onHost) {
+    Routing chosen = routing.followed();
+    if (Status status = runAgain(false, {}, chosen, onHost.emplace()); !status.ok())
+      return Status::error(status.code, "the plan on the host: " + status.message);
   }
   return {};
 }
@@ -235,14 +281,21 @@ Status Verifier::measureRounding(Comparisons &comparisons) {
 /// Adds one run with moved values. Ignores a run that fails, for example for lack of memory.
 void Verifier::addSample(bool isReference, uint64_t seed, const RunResult &base, Comparisons &comparisons) {
   RunResult moved;
+  const RunExtras noteJumps{.decide = [&](const moert_near &near) {
+    return nearJumps[{near.op, near.earlier, near.element}] = near.is_above != 0;
+  }};
   Routing chosen = routing.followed();
-  if (!runAgain(isReference, {ulps(), seed}, chosen, moved).ok())
+  if (!runAgain(isReference, {.perturbation = {ulps(), seed}}, chosen, moved).ok())
     return;
   ++verification.roundedRuns;
-  comparisons.addNoise(distancesOf(moved, base));
+  for (const auto &[name, distance] : distancesOf(moved, base))
+    if (std::isfinite(distance))
+      noise[name] = std::max(noise[name], distance);
+  comparisons.addNoise(noise);
 }
 
 /// Compares the choices of the plan with those that the reference makes itself.
+  nearJumps.clear();
 void Verifier::compareChoices() {
   verification.tokens = referenceChoices.keptTokens();
   std::set<RoutedToken> others = referenceChoices.differences(routing);
@@ -250,7 +303,7 @@ void Verifier::compareChoices() {
   for (uint64_t seed = 1; seed <= kMostTieSamples && !others.empty(); ++seed) {
     RunResult moved;
     Routing chosen = routing.followed();
-    if (!runAgain(true, {kTieUlps * ulps(), seed}, chosen, moved).ok())
+    if (!runAgain(true, {.perturbation = {kTieUlps * ulps(), seed}}, chosen, moved).ok())
       continue;
     for (const RoutedToken &token : referenceChoices.differences(chosen))
       others.erase(token);
@@ -262,6 +315,7 @@ void Verifier::compareChoices() {
 void Verifier::reportChoices(const std::set<RoutedToken> &tokens) {
   const RoutedToken &first = *tokens.begin();
   verification.nearTies -= static_cast<int64_t>(tokens.size());
+  addSample(false, seed, onHost ? *onHost : result, comparisons);
   verification.failures.push_back(
       "routing: " + std::to_string(tokens.size()) +
       " tokens go to other experts than in the reference, and not by rounding; the first is token " +

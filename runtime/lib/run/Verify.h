@@ -6,7 +6,9 @@
 // in these runs.
 //
 // Rounding also decides near ties in routing. So the reference and all further runs choose the experts that the plan
-// chose. A separate check compares these with the reference's own choices, except for near ties.
+// chose. A separate check compares these with the reference's own choices, except for near ties. It also decides on
+// which side of a jump the derivative of a ReLU or a clamp is taken. If rounding does not explain a difference, the
+// reference takes the sides that the plan took, where rounding can move its own arguments across.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_RUN_VERIFY_H
@@ -33,6 +35,8 @@ struct Verification {
   int64_t roundedRuns = 0; ///< number of runs that measured rounding; 0 if results are close enough without
   int64_t tokens = 0;      ///< number of tokens whose experts were compared
   int64_t nearTies = 0;    ///< number of these tokens for which rounding chose other experts
+  int64_t nearJumps = 0;   ///< number of the reference's arguments that rounding can move across a jump
+  int64_t crossed = 0;     ///< number of these that the plan had on the other side, which the reference then took
   /// Texts of what failed.
   std::vector<std::string> failures;
   /// Place where exact results begin to differ, if it is found.
@@ -45,6 +49,7 @@ struct Verification {
 
 /// 2-norm of the difference of two runs, by result.
 using Distances = std::map<std::string, double>;
+Distances distancesOf(const RunResult &a, const RunResult &b);
 
 /// Checks that the ranks and the reference have the same arguments and results.
 Status checkComparable(const Metadata &metadata);
@@ -63,6 +68,8 @@ public:
   void addNoise(const Distances &distances);
   /// Whether rounding explains all differences.
   bool isExplained() const;
+  /// Returns the differences that rounding explains, of the results that differ by more.
+  Distances unexplained() const;
   bool isFinite() const { return finite; }
   /// Adds all values, and a failure for each that is NaN or Inf on either side, or whose difference rounding does not
   /// explain.

@@ -3,10 +3,12 @@
 #include "core/Instrument.h"
 #include "core/Device.h"
 #include "core/Field.h"
+#include "verify/Jumps.h"
 #include "verify/Memory.h"
 #include "verify/Perturb.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 
 namespace moert {
@@ -61,6 +63,10 @@ public:
   void begin(const Call &call) override {
     if (modes.observe)
       forgetOutputs(call);
+    if (modes.decide) {
+      std::lock_guard lock(mutex);
+      verify::decideJumps(call, calls[{call.rank, call.op}]++, modes);
+    }
   }
   void end(std::span<const Call *const> calls) override {
     for (const Call *call : calls)
@@ -75,7 +81,8 @@ private:
 
   const VerifyModes modes;
   verify::Memory memory;
-  std::mutex mutex; ///< held while the observer runs
+  std::mutex mutex;                                     ///< held while a function of the caller runs
+  std::map<std::pair<int64_t, int64_t>, int64_t> calls; ///< number of calls, by rank and op
 };
 
 void VerifyInstrument::tell(std::span<const Call *const> calls) {
@@ -109,12 +116,12 @@ Status readModes(const moert_world_config &config, const std::string &backend, V
                    " on '", backend, "'");
   if (config.observe && config.wide != MOERT_WIDE_FIELD)
     return invalid("expected wide = MOERT_WIDE_FIELD where calls are observed");
+  if (config.decide && backend != "host")
+    return invalid("expected backend 'host' for decide but got '", backend, "'");
   constexpr int32_t kWideTypes[] = {kPlanTypes, MOERT_F64, kFieldType};
-  modes = {kWideTypes[config.wide],
-           config.verify != 0,
-           {config.perturb_ulps, config.perturb_seed},
-           config.observe,
-           config.observe_context};
+  modes = {kWideTypes[config.wide], config.verify != 0,     {config.perturb_ulps, config.perturb_seed},
+           config.observe,          config.observe_context, config.decide,
+           config.decide_context};
   return {};
 }
 
@@ -122,7 +129,7 @@ Status makeInstrument(const VerifyModes &modes, const WorldPrograms &programs, c
                       std::unique_ptr<Instrument> &instrument) {
   std::optional<int64_t> guard;
   MOERT_RETURN_IF_ERROR(verify::readGuard(guard));
-  if (!guard && modes.wideType == kPlanTypes && !modes.beginsAsNaN && modes.perturbation.ulps == 0)
+  if (!guard && modes.wideType == kPlanTypes && !modes.beginsAsNaN && modes.perturbation.ulps == 0 && !modes.decide)
     return {};
   auto made = std::make_unique<VerifyInstrument>(modes, programs, groups, guard);
   MOERT_RETURN_IF_ERROR(made->listUses());
