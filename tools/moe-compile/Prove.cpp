@@ -202,6 +202,8 @@ Proof Prover::prove() {
   proof.ranks = parallel ? parallel.getWorld() : 1;
   proof.programs = static_cast<int64_t>(plan::getRankPrograms(plan).size());
   proof.deviceBytes = getDeviceBytes(plan);
+  proof.usesOwnReference = command.isGraph();
+  proof.isTraining = options.train;
   auto runToEnd = [&](ModuleOp module) {
     proof.failures.clear();
     if (failed(compareResults(module, proof)))
@@ -300,6 +302,7 @@ static void writeProof(const Proof &proof, llvm::json::OStream &json) {
     json.attribute("factor", proof.factor);
   });
   json.attribute("results", proof.results);
+  json.attribute("compared_with", proof.usesOwnReference ? "reference" : "model");
   json.attribute("draws", proof.draws);
   json.attribute("gradient_error", proof.gradientError);
   json.attribute("departure", proof.departure ? llvm::json::Value(llvm::json::Object(*proof.departure)) : nullptr);
@@ -318,8 +321,9 @@ static void writeText(const Proof &proof, llvm::raw_ostream &os) {
      << llvm::formatv("proved: at most {0:F3} GB of device memory on a rank\n",
                       static_cast<double>(proof.deviceBytes) * 1e-9);
   if (proof.failures.empty())
-    os << llvm::formatv("proved: all {0} results equal the model's, in exact arithmetic with {1} draws of the inputs\n",
-                        proof.results, proof.draws);
+    os << llvm::formatv("proved: all {0} results equal {1}, in exact arithmetic with {2} draws of the inputs\n",
+                        proof.results, proof.usesOwnReference ? "those of the input's reference" : "the model's",
+                        proof.draws);
   if (proof.failures.empty() && proof.factor > 0)
     os << llvm::formatv(
         "  on the same model with sequences of {0} tokens and {1} micro-batch{2}, whose programs differ "
@@ -329,6 +333,10 @@ static void writeText(const Proof &proof, llvm::raw_ostream &os) {
     os << llvm::formatv("checked: gradients of that model on one rank agree with difference quotients of its loss, "
                         "to {0:e1}\n",
                         *proof.gradientError);
+  if (proof.failures.empty() && proof.isTraining && !proof.gradientError)
+    os << "not checked: the gradients of the reference itself; moe-run --verify=gradients compares those of a plan "
+          "with "
+          "difference quotients of its loss\n";
   for (const std::string &failure : proof.failures)
     os << (proof.isWrong ? "WRONG: " : "not proved: ") << failure << "\n";
 }

@@ -15,6 +15,11 @@ struct Proof {
   /// Sizes of the small model, `factor` times the smallest; 0 if the plan itself was run.
   int64_t sequence = 0, microBatches = 0, factor = 0;
   int64_t results = 0, draws = 0;
+  /// Whether the results are compared with the reference in the plan itself, and not with a model that is compiled
+  /// again.
+  bool usesOwnReference = false;
+  /// Whether the plan returns or uses gradients, which difference quotients could check.
+  bool isTraining = false;
   /// Relative error of the small model's gradients, by difference quotients in f64; absent if that was not run.
   std::optional<double> gradientError;
   /// Reasons why the plan is not proved, a line each: it is wrong, or no small model has its programs.

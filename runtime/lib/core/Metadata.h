@@ -43,6 +43,8 @@ struct Source {
   bool halves = false;              ///< the tensor has two halves of columns, which alternate
   bool isRow = false;               ///< the tensor has a dimension of 1 before the others
   std::string prefix = {};          ///< prefix of the names, which some checkpoints leave out
+
+  bool operator==(const Source &) const = default;
 };
 
 /// The place of a piece of a bucket. The bucket is 1-D.

@@ -37,7 +37,11 @@ bool isMasked(const Value &value, uint64_t key, int64_t i) {
   return value.name == "labels" && i > 0 && hashOf(~key + static_cast<uint64_t>(i)) % 8 == 0;
 }
 
-/// Fills in ids that are equally likely, or the number of the first step.
+/// Number of steps before one that is verified. In the first step the corrections of Adam's moments, among others, are
+/// special.
+int32_t drawnStep(uint64_t key) { return static_cast<int32_t>(1 + hashOf(key) % 1000); }
+
+/// Fills in ids that are equally likely, or the number of a step.
 Status fillIntegers(const Value &value, uint64_t key, Tensor &tensor) {
   if (value.below == 0 && value.role != "step")
     return invalid(
@@ -52,7 +56,7 @@ Status fillIntegers(const Value &value, uint64_t key, Tensor &tensor) {
     else
       values[i] =
           value.below == 0
-              ? 0
+              ? drawnStep(key)
               : static_cast<int32_t>(hashOf(key + static_cast<uint64_t>(i)) % static_cast<uint64_t>(value.below));
   return {};
 }
@@ -144,6 +148,8 @@ Status checkComplete(const std::vector<Value> &sought, Loads &loads, const Input
 /// Makes a value that the files do not have.
 Status fillOther(const Value &value, const Value *parameter, const InputOptions &options, Tensors &inputs) {
   Tensor &tensor = inputs[value.name];
+  if (value.role == "step" && !options.drawsStep)
+    return fillEverywhere(value, 0, tensor);
   if (parameter && inputs.count(parameter->name))
     return copyValue(inputs[parameter->name], value, tensor);
   return options.isNew && value.fill ? fillEverywhere(value, *value.fill, tensor)

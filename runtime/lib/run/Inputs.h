@@ -10,8 +10,8 @@
 namespace moert::run {
 
 /// Fills in random values of the distribution that docs/PlanFormat.md gives for the role. An element depends on the
-/// seed, the name and its index in the global value only. An optimizer's states are zero, and ids are below the limit
-/// that the plan gives. An i32 value without a limit is an error.
+/// seed, the name and its index in the global value only. An optimizer's states are zero, ids are below the limit that
+/// the plan gives, and the number of the step is from 1 to 1000. Another i32 value without a limit is an error.
 Status fillRandom(const Value &value, uint64_t seed, Tensor &tensor);
 
 struct InputOptions {
@@ -22,6 +22,8 @@ struct InputOptions {
   bool isNew = false;
   /// Names of arguments that get a value before each step.
   std::vector<std::string> givenLater = {};
+  /// Whether the number of the step is random. Otherwise it is 0, as in the first step.
+  bool drawsStep = false;
 };
 
 /// Makes a value for each of `arguments`: from `loads`, which were opened for them, or by fillRandom. The f32 copy of a

@@ -88,7 +88,7 @@ void returnFreedMemory() {
 }
 
 struct Job {
-  const Options &options;
+  Options options;
   std::ostream &out;
   std::ostream &err;
   bool isTerminal;
@@ -122,12 +122,20 @@ Status Job::open() {
     MOERT_RETURN_IF_ERROR(checkComparable(metadata));
   arguments = argumentsOf(programs());
   plan.widen(options.wide);
+  // The second step begins with the results of the first one.
+  if (options.verify && options.wide == MOERT_WIDE_FIELD && !options.givesIters &&
+      changesArguments(plan.programs(false)))
+    options.iters = 2;
   return Routing::open(options, plan, routing);
 }
 
 Status Job::load() {
   MOERT_RETURN_IF_ERROR(loads.open(options.loads, arguments));
-  MOERT_RETURN_IF_ERROR(makeInputs(arguments, loads, {options.seed, options.allowMissing}, err, inputs));
+  const InputOptions made{.seed = options.seed,
+                          .allowMissing = options.allowMissing,
+                          .allowNan = options.allowNan,
+                          .drawsStep = options.verifies() && loads.empty()};
+  MOERT_RETURN_IF_ERROR(makeInputs(arguments, loads, made, err, inputs));
   MOERT_RETURN_IF_ERROR(widenInputs(plan.wide, arguments, options.seed, inputs));
   return options.saveCheckpoint.empty()
              ? Status{}

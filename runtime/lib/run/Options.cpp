@@ -51,7 +51,7 @@ void addRunOptions(CLI::App &app, Options &o) {
            "sequences of a data-parallel rank. If a plan has several shapes, --batch and --seq choose one "
            "(default: the first)");
   addCount(app, "--seq", o.seq, "tokens of a sequence; see --batch");
-  addCount(app, "--iters", o.iters, "steps to run (default: 1)");
+  addCount(app, "--iters", o.iters, "steps to run (default: 1; for --verify=exact of a plan that trains, 2)");
   app.add_flag("--verify")
       ->description(
           "also run the reference, which is the model on one rank, and compare all outputs and gradients. They "
@@ -194,6 +194,7 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     return {};
   if (options.plan.empty())
     return invalid("expected a plan: moe-run PLAN.so; moe-run --help lists the options");
+  options.givesIters = app.count("--iters") > 0;
   if (options.reference && options.verifies())
     return invalid("--reference and --verify are mutually exclusive");
   MOERT_RETURN_IF_ERROR(checkWide(options));

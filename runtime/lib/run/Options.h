@@ -29,7 +29,8 @@ struct Options {
   int64_t batch = 0; ///< 0: not given
   int64_t seq = 0;   ///< 0: not given
   int64_t iters = 1;
-  int64_t workers = 0; ///< 0: one for each core
+  bool givesIters = false; ///< whether the user chose the number of steps
+  int64_t workers = 0;     ///< 0: one for each core
   uint64_t seed = 0;
   double timeout = 0;             ///< seconds, 0: none
   std::vector<std::string> loads; ///< files; an argument comes from the first that has it

@@ -191,7 +191,11 @@ Status Trainer::makeRest(bool resumed, Tensors &inputs) {
   std::vector<Value> rest = arguments;
   if (sharded)
     std::erase_if(rest, isTrainingState);
-  InputOptions initial{options.seed, options.allowMissing, true, {kGiven.begin(), kGiven.end()}};
+  InputOptions initial{.seed = options.seed,
+                       .allowMissing = options.allowMissing,
+                       .allowNan = options.allowNan,
+                       .isNew = true,
+                       .givenLater = {kGiven.begin(), kGiven.end()}};
   return makeInputs(rest, loads, initial, err, inputs);
 }
 

@@ -62,6 +62,26 @@ Distances distancesOf(const RunResult &a, const RunResult &b) {
   return distances;
 }
 
+/// Returns the first difference between the descriptions of a value in the plan and in its reference; empty if they
+/// agree.
+static std::string differenceOf(const Value &plan, const Value &reference) {
+  auto typeOf = [](const Value &value) { return shapeText(value.shape) + " " + dtypeName(value.dtype); };
+  if (typeOf(plan) != typeOf(reference))
+    return "is " + typeOf(plan) + " in the plan, but " + typeOf(reference) + " in the reference";
+  if (plan.updated != reference.updated)
+    return std::string("is updated by a step of ") +
+           (plan.updated ? "the plan, but not of the reference" : "the reference, but not of the plan");
+  const std::pair<const char *, bool> others[] = {{"role", plan.role == reference.role},
+                                                  {"first value", plan.fill == reference.fill},
+                                                  {"bound of ids", plan.below == reference.below},
+                                                  {"length of a sequence", plan.sequence == reference.sequence},
+                                                  {"source in a checkpoint", plan.source == reference.source}};
+  for (const auto &[what, isSame] : others)
+    if (!isSame)
+      return std::string("has another ") + what + " in the plan than in the reference";
+  return "";
+}
+
 static Status checkSame(const std::vector<Value> &plan, const std::vector<Value> &reference, const char *what,
                         bool both) {
   auto find = [](const std::vector<Value> &values, const std::string &name) {
@@ -71,10 +91,8 @@ static Status checkSame(const std::vector<Value> &plan, const std::vector<Value>
     auto other = find(plan, value.name);
     if (other == plan.end())
       return invalid(std::string("the reference has a ") + what + " '" + value.name + "' that the plan does not have");
-    if (other->shape != value.shape || other->dtype != value.dtype)
-      return invalid(std::string("the ") + what + " '" + value.name + "' is " + shapeText(other->shape) + " " +
-                     dtypeName(other->dtype) + " in the plan, but " + shapeText(value.shape) + " " +
-                     dtypeName(value.dtype) + " in the reference");
+    if (std::string text = differenceOf(*other, value); !text.empty())
+      return invalid(std::string("the ") + what + " '" + value.name + "' " + text);
   }
   for (const Value &value : plan)
     if (both && find(reference, value.name) == reference.end())
@@ -133,6 +151,14 @@ bool Comparisons::isExplained() const {
   });
 }
 
+Distances Comparisons::unexplained() const {
+  Distances bounds;
+  for (const auto &[name, item] : items)
+    if (!(item.error <= item.bound()))
+      bounds[name] = item.bound();
+  return bounds;
+}
+
 void Comparisons::report(Verification &verification) const {
   auto fail = [&](const std::string &name, const std::string &what) {
     verification.failures.push_back("result '" + name + "'" + what);
@@ -151,14 +177,6 @@ void Comparisons::report(Verification &verification) const {
     if (!mine.empty() || !theirs.empty() || value.ok())
       continue;
     const bool differs = !(item.error <= item.bound());
-Distances Comparisons::unexplained() const {
-  Distances bounds;
-  for (const auto &[name, item] : items)
-    if (!(item.error <= item.bound()))
-      bounds[name] = item.bound();
-  return bounds;
-}
-
     if (plan.results.at(name).dtype == kFieldType)
       continue;
     fail(name, (differs ? " differs from the reference by " : ": ranks that should hold equal parts differ by ") +
@@ -178,6 +196,10 @@ struct Verifier {
   Verification &verification;
   RunResult reference = {};
   Routing referenceChoices = {};
+  std::map<NearJump, bool> nearJumps = {}; ///< the reference's, and whether each argument is above its jump
+  std::set<NearJump> crossed = {};         ///< those that the reference has on the other side, as the plan
+  Distances noise = {};                    ///< measured rounding
+  std::optional<RunResult> onHost = {};    ///< the plan's result there, if the first one comes from a device
 
   Status run();
   Status runReference();
@@ -199,11 +221,16 @@ Status Verifier::runAgain(bool isReference, const RunExtras &extras, Routing &ch
   Options here = options;
   here.backend = "host";
   here.emulateLinks.clear();
-  std::map<NearJump, bool> nearJumps = {}; ///< the reference's, and whether each argument is above its jump
-  std::set<NearJump> crossed = {};         ///< those that the reference has on the other side, as the plan
-  Distances noise = {};                    ///< measured rounding
-  std::optional<RunResult> onHost = {};    ///< the plan's result there, if the first one comes from a device
-  return runPrograms(plan, isReference, here, inputs, &chosen, nullptr, again, {perturbation});
+  RunExtras own = extras;
+  if (isReference && !own.decide && !crossed.empty())
+    own.decide = sidesOf(crossed);
+  return runPrograms(plan, isReference, here, inputs, &chosen, nullptr, again, own);
+}
+
+Comparisons Verifier::compare() const {
+  Comparisons comparisons(result, reference, dtypeOf(plan.metadata), options.tf32);
+  comparisons.addNoise(noise);
+  return comparisons;
 }
 
 Status Verifier::run() {
@@ -211,17 +238,26 @@ Status Verifier::run() {
   ++verification.draws;
   if (Status status = runReference(); !status.ok())
     return Status::error(status.code, "reference: " + status.message);
-  Comparisons comparisons(result, reference, dtypeOf(plan.metadata), options.tf32);
-  if (comparisons.isFinite() && !comparisons.isExplained())
-    MOERT_RETURN_IF_ERROR(measureRounding(comparisons));
-  comparisons.report(verification);
-  if (comparisons.isFinite() && referenceChoices.hasKept())
+  std::optional<Comparisons> comparisons(compare());
+  const bool isFinite = comparisons->isFinite();
+  for (uint64_t seed = 1; isFinite && !comparisons->isExplained() && seed <= kMostSamples; ++seed) {
+    MOERT_RETURN_IF_ERROR(addSamples(seed, *comparisons));
+    if (seed != kSamplesBeforeJumps || comparisons->isExplained())
+      continue;
+    MOERT_RETURN_IF_ERROR(followJumps(comparisons->unexplained()));
+    comparisons.emplace(compare());
+  }
+  comparisons->report(verification);
+  if (isFinite && referenceChoices.hasKept())
     compareChoices();
   return {};
 }
 
 /// Runs the reference with its own choices. If the plan chose otherwise, runs it again with the plan's choices.
 Status Verifier::runReference() {
+  const RunExtras noteJumps{.decide = [&](const moert_near &near) {
+    return nearJumps[{near.op, near.earlier, near.element}] = near.is_above != 0;
+  }};
   referenceChoices = routing.repeated();
   MOERT_RETURN_IF_ERROR(runAgain(true, noteJumps, referenceChoices, reference));
   if (routing.isTold() || !referenceChoices.hasKept())
@@ -230,6 +266,7 @@ Status Verifier::runReference() {
   if (referenceChoices.differences(routing).empty())
     return {};
   reference = {};
+  nearJumps.clear();
   referenceChoices = routing.followed();
   return runAgain(true, noteJumps, referenceChoices, reference);
 }
@@ -275,15 +312,13 @@ Status Verifier::addSamples(uint64_t seed, Comparisons &comparisons) {
     if (Status status = runAgain(false, {}, chosen, onHost.emplace()); !status.ok())
       return Status::error(status.code, "the plan on the host: " + status.message);
   }
+  addSample(false, seed, onHost ? *onHost : result, comparisons);
   return {};
 }
 
 /// Adds one run with moved values. Ignores a run that fails, for example for lack of memory.
 void Verifier::addSample(bool isReference, uint64_t seed, const RunResult &base, Comparisons &comparisons) {
   RunResult moved;
-  const RunExtras noteJumps{.decide = [&](const moert_near &near) {
-    return nearJumps[{near.op, near.earlier, near.element}] = near.is_above != 0;
-  }};
   Routing chosen = routing.followed();
   if (!runAgain(isReference, {.perturbation = {ulps(), seed}}, chosen, moved).ok())
     return;
@@ -295,7 +330,6 @@ void Verifier::addSample(bool isReference, uint64_t seed, const RunResult &base,
 }
 
 /// Compares the choices of the plan with those that the reference makes itself.
-  nearJumps.clear();
 void Verifier::compareChoices() {
   verification.tokens = referenceChoices.keptTokens();
   std::set<RoutedToken> others = referenceChoices.differences(routing);
@@ -315,7 +349,6 @@ void Verifier::compareChoices() {
 void Verifier::reportChoices(const std::set<RoutedToken> &tokens) {
   const RoutedToken &first = *tokens.begin();
   verification.nearTies -= static_cast<int64_t>(tokens.size());
-  addSample(false, seed, onHost ? *onHost : result, comparisons);
   verification.failures.push_back(
       "routing: " + std::to_string(tokens.size()) +
       " tokens go to other experts than in the reference, and not by rounding; the first is token " +
@@ -327,7 +360,8 @@ void Verifier::reportChoices(const std::set<RoutedToken> &tokens) {
 
 /// Draws other elements in place of `inputs`, so that equal ones stay equal, and other ids and labels. In the skewed
 /// draw most tokens are the same, so that they choose the same experts.
-static Status drawAgain(const Plan &plan, uint64_t seed, bool isSkewed, const Tensors &inputs, Tensors &others) {
+static Status drawAgain(const Plan &plan, const Options &options, uint64_t seed, bool isSkewed, const Tensors &inputs,
+                        Tensors &others) {
   for (const auto &[name, tensor] : inputs) {
     Tensor &other = others[name];
     MOERT_RETURN_IF_ERROR(copyTensor(name, tensor, other));
@@ -336,7 +370,7 @@ static Status drawAgain(const Plan &plan, uint64_t seed, bool isSkewed, const Te
   }
   for (const Value &value : argumentsOf(plan.programs(false))) {
     Tensor &other = others.at(value.name);
-    if (value.below > 0)
+    if (value.below > 0 || (value.role == "step" && options.loads.empty()))
       MOERT_RETURN_IF_ERROR(fillIds(value, seed, other));
     const bool isToken = value.below > 0 || isFloating(other.dtype);
     if (isSkewed && isToken && value.role == "input" && value.name != "labels")
@@ -367,11 +401,19 @@ static void reportDifferences(const Plan &plan, const RunResult &result, const R
   verification.failures.insert(verification.failures.end(), others.begin(), others.end());
 }
 
+/// Options of draw `i`. Without --iters only the first one has several steps.
+static Options optionsOf(size_t i, Options options) {
+  if (i > 0 && !options.givesIters)
+    options.iters = 1;
+  return options;
+}
+
 static Status runReferences(const Plan &plan, const Options &options, std::span<const Tensors *const> inputs,
                             const Routing &routing, std::span<RunResult> references) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     Routing chosen = routing.repeated();
-    if (Status status = runPrograms(plan, true, options, *inputs[i], &chosen, nullptr, references[i]); !status.ok())
+    if (Status status = runPrograms(plan, true, optionsOf(i, options), *inputs[i], &chosen, nullptr, references[i]);
+        !status.ok())
       return Status::error(status.code, "reference: " + status.message);
   }
   return {};
@@ -386,14 +428,14 @@ static Status verifyExactly(const Plan &plan, const Options &options, const Tens
   RunResult again[kDraws - 1], references[kDraws];
   const RunResult *results[kDraws] = {&result, &again[0], &again[1]};
   for (size_t i = 0; i + 1 < kDraws; ++i)
-    MOERT_RETURN_IF_ERROR(drawAgain(plan, options.seed + i + 1, i + 2 == kDraws, inputs, others[i]));
+    MOERT_RETURN_IF_ERROR(drawAgain(plan, options, options.seed + i + 1, i + 2 == kDraws, inputs, others[i]));
   // The references run at the same time, because one rank runs one call at a time and leaves processors free.
   std::future<Status> reference =
       std::async(std::launch::async, [&] { return runReferences(plan, options, drawn, routing, references); });
   Status status;
   for (size_t i = 0; i + 1 < kDraws && status.ok(); ++i) {
     Routing chosen = routing.repeated();
-    status = runPrograms(plan, false, options, others[i], &chosen, nullptr, again[i]);
+    status = runPrograms(plan, false, optionsOf(i + 1, options), others[i], &chosen, nullptr, again[i]);
   }
   Status its = reference.get();
   // A refused argument is the plan's error, as in the first draw.
@@ -412,7 +454,7 @@ static Status verifyExactly(const Plan &plan, const Options &options, const Tens
     if (verification.ok())
       continue;
     std::optional<Departure> &departure = verification.departure;
-    status = findDeparture(plan, options, *drawn[i], routing, departure);
+    status = findDeparture(plan, optionsOf(1, options), *drawn[i], routing, departure);
     if (departure)
       verification.failures.insert(verification.failures.begin(), departure->text());
   }
