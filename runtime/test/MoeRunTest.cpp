@@ -208,7 +208,11 @@ TEST(MoeRun, Load) {
   EXPECT_THAT(outcome.err, HasSubstr("random values (seed 0)"));
   EXPECT_THAT(outcome.err, HasSubstr("'w'"));
 
-  outcome = runPlan("small", "--verify --load=" + inputFile(NAN));
+  outcome = runPlan("small", "--load=" + inputFile(NAN));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err,
+              testing::ContainsRegex("'x' of '.*' holds NaN at \\[1, 1\\]; with --allow-nan such values are taken"));
+  outcome = runPlan("small", "--verify --allow-nan --load=" + inputFile(NAN));
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err, HasSubstr("argument 'x' holds NaN at [1, 1]"));
   EXPECT_THAT(outcome.err, HasSubstr("result 'y' of the plan holds NaN at [1, 0]"));

@@ -139,6 +139,7 @@ std::string agreementText(const Options &options) {
   add("--data", sampledText(train.data));
   add("--data-type", train.dataType);
   add("--steps", train.steps);
+  add("--allow-nan", options.allowNan);
   add("--rate", train.rate);
   add("--warmup", train.warmup);
   add("--final-rate", train.finalRate);

@@ -169,6 +169,10 @@ Status makeInputs(const std::vector<Value> &arguments, Loads &loads, const Input
   for (const Value &value : sought) {
     bool found = false;
     MOERT_RETURN_IF_ERROR(loads.read(value, inputs[value.name], found));
+    std::string where = found && !options.allowNan ? firstNotFinite(inputs[value.name]) : "";
+    if (!where.empty())
+      return invalid("'" + value.name + "' of " + loads.paths() + " holds " + where +
+                     "; with --allow-nan such values are taken");
     if (found)
       continue;
     MOERT_RETURN_IF_ERROR(fillOther(value, masterOf(value, arguments), options, inputs));

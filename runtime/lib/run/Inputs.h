@@ -18,12 +18,14 @@ struct InputOptions {
   uint64_t seed = 0;
   /// Makes parameters and states that the files lack, although the files have others.
   bool allowMissing = false;
+  /// Takes values of files that are NaN or infinite.
+  bool allowNan = false;
   /// Whether the values are for a model to train: parameters with a first value in the plan get this value.
   bool isNew = false;
-  /// Names of arguments that get a value before each step.
-  std::vector<std::string> givenLater = {};
   /// Whether the number of the step is random. Otherwise it is 0, as in the first step.
   bool drawsStep = false;
+  /// Names of arguments that get a value before each step.
+  std::vector<std::string> givenLater = {};
 };
 
 /// Makes a value for each of `arguments`: from `loads`, which were opened for them, or by fillRandom. The f32 copy of a

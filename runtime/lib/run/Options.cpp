@@ -86,6 +86,8 @@ void addFileOptions(CLI::App &app, Options &o) {
   app.add_flag("--allow-missing", o.allowMissing,
                "if the files of --load lack parameters or optimizer states, start these as without --load (default: "
                "stop with an error)");
+  app.add_flag("--allow-nan", o.allowNan,
+               "take values of --load that are NaN or infinite (default: stop with an error)");
   add(app, "--save", o.save, "=FILE", "write all results to a .safetensors file, each as one value of all ranks");
   add(app, "--save-checkpoint", o.saveCheckpoint, "=PATH",
       "write the final parameters to the folder or .safetensors file PATH, in the layout of the checkpoint "

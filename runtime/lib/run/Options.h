@@ -41,6 +41,7 @@ struct Options {
   std::string emulateLinks; ///< name or path of the profile of a cluster; empty: not given
   std::string digest;       ///< expected SHA-256 of the plan, in hexadecimal; empty: not given
   bool allowMissing = false;
+  bool allowNan = false;
   bool noGraph = false; ///< launch each step call by call on backend cuda
   bool tf32 = false;    ///< compute f32 products in tf32 on GPUs
   bool verify = false;
