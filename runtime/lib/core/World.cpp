@@ -116,6 +116,10 @@ Status World::checkRoom() const {
   std::string what =
       joined("a world of ", worldSize, " ranks, ", localRanks().size(),
              " of them in this process, each with an arena of ", count.size() > 1 ? "at most " : "", arena, " bytes,");
+  if (options.backend == "host" && options.otherBytes > 0) {
+    bytes += static_cast<double>(options.otherBytes);
+    what += joined(" beside ", options.otherBytes, " bytes of whole values,");
+  }
   return backend.device->checkAvailable(static_cast<int64_t>(std::min(bytes, 9e18)), what);
 }
 

@@ -66,7 +66,8 @@ struct WorldOptions {
   BackendOptions device;
   double timeout = 0; ///< seconds; 0: no limit
   VerifyModes modes;
-  bool isBound = false; ///< the caller gives the memory of values and arenas
+  bool isBound = false;   ///< the caller gives the memory of values and arenas
+  int64_t otherBytes = 0; ///< the caller takes them on the host
 };
 
 /// Programs of a world in the order of their ranks, and the functions that issue them.

@@ -128,6 +128,7 @@ static Status readOptions(const PlanLibrary &library, const moert_world_config &
   options.isBound = config.bound != 0;
   MOERT_RETURN_IF_ERROR(readModes(config, options.backend, options.modes));
   MOERT_RETURN_IF_ERROR(checkCaller(config, options));
+  options.otherBytes = config.other_bytes;
   return checkCudaCaller(config, options);
 }
 

@@ -154,9 +154,10 @@ Status Job::writeCheckpoint() {
 }
 
 Status Job::run() {
-  MOERT_RETURN_IF_ERROR(checkMemory(plan, options.reference, options));
+  MOERT_RETURN_IF_ERROR(checkMemory(plan, options.reference, options, 1));
+  // The reference runs beside the results of the plan.
   if (options.verify)
-    if (Status status = checkMemory(plan, true, options); !status.ok())
+    if (Status status = checkMemory(plan, true, options, 2); !status.ok())
       return Status::error(status.code, "reference: " + status.message);
   MOERT_RETURN_IF_ERROR(load());
   if (options.verifies())

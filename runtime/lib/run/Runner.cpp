@@ -244,9 +244,13 @@ size_t firstOp(std::span<const Program> programs, size_t index) {
   return count;
 }
 
-Status checkMemory(const Plan &plan, bool reference, const Options &options) {
+Status checkMemory(const Plan &plan, bool reference, const Options &options, int64_t results) {
   moert_world_config config = makeConfig(plan, reference, options);
   config.workers = 1;
+  for (const Value &value : argumentsOf(plan.programs(reference)))
+    config.other_bytes += (1 + (value.updated ? results : 0)) * value.bytes();
+  for (const Value &value : resultsOf(plan.programs(reference)))
+    config.other_bytes += results * value.bytes();
   return checked(moert_world_check(plan.handle.get(), &config));
 }
 

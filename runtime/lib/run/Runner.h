@@ -104,8 +104,9 @@ private:
   Status addMemory();
 };
 
-/// Fails if there is not enough memory for all ranks. Called before large inputs are made, which takes long.
-Status checkMemory(const Plan &plan, bool reference, const Options &options);
+/// Fails if there is not enough memory for all ranks, and for the inputs and `results` times the results in whole.
+/// Called before large inputs are made, which takes long.
+Status checkMemory(const Plan &plan, bool reference, const Options &options, int64_t results);
 
 /// Number of ops of the programs before program `index`, which is where its ops begin in RunResult::ops.
 size_t firstOp(std::span<const Program> programs, size_t index);

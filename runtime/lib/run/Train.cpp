@@ -136,7 +136,7 @@ Status Trainer::open() {
   // The loss comes first, before the metrics of earlier stages.
   std::stable_partition(results.begin(), results.end(), [](const Value &value) { return value.role == "loss"; });
   MOERT_RETURN_IF_ERROR(checkPlan());
-  MOERT_RETURN_IF_ERROR(checkMemory(plan, options.reference, options));
+  MOERT_RETURN_IF_ERROR(checkMemory(plan, options.reference, options, 0));
   const TrainOptions &train = options.train;
   const Value &tokens = *find(arguments, "tokens");
   MOERT_RETURN_IF_ERROR(
