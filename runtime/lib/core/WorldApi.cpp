@@ -62,14 +62,16 @@ static Status choosePrograms(const PlanLibrary &library, int64_t variant, int32_
   return {};
 }
 
-/// Text that all processes must have alike, in lines.
+/// Text that all processes must have alike, in lines. The first line that differs is reported, so options of the user
+/// come before what follows from them.
 static std::string identityOf(const PlanLibrary &library, const moert_world_config &config) {
   std::ostringstream seconds;
   seconds << config.timeout_s;
-  return joined("runtime: ABI ", MOERT_ABI_VERSION, "\nplan: SHA-256 ", library.digest, "\nvariant: ", config.variant,
-                "\nprogram: ", config.program, "\nverify: ", config.verify, "\ntf32: ", config.tf32,
-                "\nwide: ", config.wide, "\ngraphs: ", config.graphs, "\nemulated links: ", config.emulate,
-                "\ntime-out: ", seconds.str(), " s\n", config.agreement ? config.agreement : "");
+  return joined("runtime: ABI ", MOERT_ABI_VERSION, "\nplan: SHA-256 ", library.digest, "\n",
+                config.agreement ? config.agreement : "", "variant: ", config.variant, "\nprogram: ", config.program,
+                "\nverify: ", config.verify, "\ntf32: ", config.tf32, "\nwide: ", config.wide,
+                "\ngraphs: ", config.graphs, "\nemulated links: ", config.emulate, "\ntime-out: ", seconds.str(),
+                " s\n");
 }
 
 /// Checks the size and the version of a caller's structure.
@@ -126,9 +128,9 @@ static Status readOptions(const PlanLibrary &library, const moert_world_config &
   options.device.cudaCaller = config.cuda_caller;
   options.timeout = config.timeout_s;
   options.isBound = config.bound != 0;
+  options.otherBytes = config.other_bytes;
   MOERT_RETURN_IF_ERROR(readModes(config, options.backend, options.modes));
   MOERT_RETURN_IF_ERROR(checkCaller(config, options));
-  options.otherBytes = config.other_bytes;
   return checkCudaCaller(config, options);
 }
 

@@ -117,12 +117,20 @@ static std::string checkpointText(const std::string &path) {
   return folder.empty() ? sampledText(path) : wholeFileText((fs::path(folder) / kShardIndexName).string());
 }
 
+static std::string verifyText(const Options &options) {
+  if (options.gradients)
+    return "gradients";
+  if (!options.verify)
+    return "not given";
+  return options.wide == MOERT_WIDE_F64 ? "f64" : options.wide == MOERT_WIDE_FIELD ? "exact" : "given";
+}
+
 std::string agreementText(const Options &options) {
   const TrainOptions &train = options.train;
   std::string lines;
   auto add = [&](const std::string &name, const auto &value) { lines += name + ": " + valueText(value) + "\n"; };
   add("--reference", options.reference);
-  add("--verify", options.verify);
+  add("--verify", verifyText(options));
   add("--batch", options.batch);
   add("--seq", options.seq);
   add("--iters", options.iters);
@@ -131,6 +139,7 @@ std::string agreementText(const Options &options) {
   for (const std::string &path : options.loads)
     add("--load '" + fs::path(path).filename().string() + "'", checkpointText(path));
   add("--allow-missing", options.allowMissing);
+  add("--allow-nan", options.allowNan);
   add("--routing", options.routing.empty() ? "" : wholeFileText(options.routing));
   add("--record-routing", isGiven(options.recordRouting));
   add("--train", train.enabled);
@@ -139,7 +148,6 @@ std::string agreementText(const Options &options) {
   add("--data", sampledText(train.data));
   add("--data-type", train.dataType);
   add("--steps", train.steps);
-  add("--allow-nan", options.allowNan);
   add("--rate", train.rate);
   add("--warmup", train.warmup);
   add("--final-rate", train.finalRate);
