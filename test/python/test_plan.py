@@ -90,8 +90,16 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(set(plan.arguments), names[0] | names[1])
         self.assertIsNone(plan.only_variant.reference)
 
+    def test_a_plan_that_is_compiled_again(self):
+        path = os.path.join(self.folder, "again.so")
+        plans = []
+        for ranks in (2, 4, 1):
+            moeplan.compile("switch-base-8", output=path, seq=16, parallel=f"dp={ranks}", reference=False)
+            plans.append(moeplan.Plan(path))
+        self.assertEqual([plan.world for plan in plans], [2, 4, 1])
+
     def test_what_is_no_plan(self):
-        with self.assertRaisesRegex(moeplan.Error, "cannot load plan: .*none.so: cannot open shared object file"):
+        with self.assertRaisesRegex(moeplan.Error, "cannot load plan: .*none.so': cannot be opened for reading"):
             moeplan.Plan(os.path.join(self.folder, "none.so"))
         with self.assertRaisesRegex(moeplan.Error, "is not a plan: it does not export 'moeplan_metadata'"):
             moeplan.Plan(find_library())

@@ -3,11 +3,16 @@
 #include "core/PlanLibrary.h"
 #include "core/Digest.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
 #include <fstream>
 #include <link.h>
+#include <map>
+#include <mutex>
+#include <sys/stat.h>
 
 namespace moert {
 namespace {
@@ -121,18 +126,56 @@ static bool isTruncated(const std::string &path) {
   return false;
 }
 
+/// Finds a name for `file` under which dlopen loads this file. dlopen knows open libraries by name: if the file was
+/// replaced, it would give the old one. Each further file of a name gets one more "./" in it.
+Status PlanLibrary::chooseName(const std::string &file, std::string &name) {
+  struct Opened {
+    dev_t device;
+    ino_t number;
+    std::string digest;
+    std::weak_ptr<void> user;
+  };
+  static std::mutex mutex;
+  static std::map<std::string, std::vector<Opened>> all;
+  struct stat facts;
+  if (stat(file.c_str(), &facts) != 0)
+    return invalid("cannot load plan: '", file, "': ", std::strerror(errno));
+  std::lock_guard lock(mutex);
+  std::vector<Opened> &opened = all[file];
+  auto same = std::find_if(opened.begin(), opened.end(),
+                           [&](const Opened &one) { return one.device == facts.st_dev && one.number == facts.st_ino; });
+  if (same == opened.end())
+    same = opened.insert(same, {facts.st_dev, facts.st_ino, digest, {}});
+  else if (same->digest != digest && !same->user.expired())
+    return invalid("'", file,
+                   "' was overwritten while its plan is open: close the plan, or write the new one to another "
+                   "file and rename that");
+  user = std::make_shared<char>();
+  same->digest = digest;
+  same->user = user;
+  const size_t at = file.rfind('/') + 1;
+  name = file.substr(0, at);
+  for (auto one = opened.begin(); one != same; ++one)
+    name += "./";
+  name += file.substr(at);
+  return {};
+}
+
 Status PlanLibrary::open(const std::string &path) {
   // Without a slash dlopen would search the library path instead of the working directory. Symbols are bound when
   // called, so that the metadata of a plan for another version is read first.
   std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   if (isTruncated(file))
     return invalid("cannot load plan: '", path, "' is truncated");
-  handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  Sha256::Digest sum;
+  if (Status status = digestOfFile(file, sum); !status.ok())
+    return invalid("cannot load plan: ", status.message);
+  digest = hexOf(sum);
+  std::string name;
+  MOERT_RETURN_IF_ERROR(chooseName(file, name));
+  handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (!handle)
     return invalid("cannot load plan: ", dlerror());
-  Sha256::Digest sum;
-  MOERT_RETURN_IF_ERROR(digestOfFile(file, sum));
-  digest = hexOf(sum);
   void *address;
   MOERT_RETURN_IF_ERROR(find(path, "moeplan_metadata", address));
   metadataText = static_cast<const char *>(address);

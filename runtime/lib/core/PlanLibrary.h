@@ -4,6 +4,8 @@
 
 #include "core/World.h"
 
+#include <memory>
+
 namespace moert {
 
 /// Entries of the programs of one variant.
@@ -33,7 +35,10 @@ private:
   Status find(const std::string &path, const std::string &symbol, void *&address);
   Status findProgram(const std::string &path, const Program &program, ProgramEntry &entry);
 
+  Status chooseName(const std::string &file, std::string &name);
+
   void *handle = nullptr;
+  std::shared_ptr<void> user; ///< shows that the plan is open
 };
 
 } // namespace moert
