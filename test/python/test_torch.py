@@ -16,6 +16,8 @@ if HAS_TORCH:
     import torch
 
     import moeplan.torch
+if HAS_TRANSFORMERS:
+    import transformers
 
 CONFIG = dict(model_type="mixtral", architectures=["MixtralForCausalLM"], hidden_size=16, intermediate_size=24, num_local_experts=4,
               num_experts_per_tok=2, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, vocab_size=64)
@@ -125,6 +127,26 @@ class OneRank(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "does not know these MoE blocks, which would stay unchanged: 1"):
             moeplan.torch.replace_moe(torch.nn.Sequential(known, block), self.path)
 
+    @unittest.skipUnless(HAS_TRANSFORMERS, "this Python has no transformers")
+    def test_models_with_plans(self):
+        """Other shapes are compiled when they first occur. What would lose parts is an error."""
+        config = transformers.MixtralConfig(**{key: value for key, value in CONFIG.items() if key not in ("model_type", "architectures")})
+        model = moeplan.torch.replace_moe(transformers.AutoModelForCausalLM.from_config(config), parallel="dp=1", seq=8)
+        with self.assertLogs("moeplan", "WARNING") as logs:
+            for tokens in (1, 3, 1):
+                model(input_ids=torch.zeros(1, tokens, dtype=torch.int64))
+        self.assertEqual([one.getMessage() for one in logs.records], [f"compiling a plan for {tokens} tokens on a rank" for tokens in (1, 3)])
+        with self.assertRaisesRegex(moeplan.Error, "at most 8 numbers of tokens"):
+            for tokens in range(9, 20):
+                model(input_ids=torch.zeros(1, tokens, dtype=torch.int64))
+        with self.assertRaisesRegex(ValueError, "replace_moe was called before"):
+            moeplan.torch.replace_moe(model, self.path)
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(ValueError, "expected state_dict=moeplan.torch.full_state_dict"):
+                model.save_pretrained(folder)
+            model.save_pretrained(folder, state_dict=moeplan.torch.full_state_dict(model))
+            self.assertIn("model.safetensors", os.listdir(folder))
+
     def test_types_are_checked(self):
         with self.assertRaisesRegex(TypeError, "'x': expected a f64 tensor"):
             self.make()(self.draw(8).float())
@@ -157,7 +179,7 @@ class Ranks(unittest.TestCase):
     """Comparison with transformers: logits and gradients, 50 steps of AdamW with a checkpoint, and memory over 200 steps."""
 
     def test_equivalence(self):
-        jobs = ["1:families", "2:families", "4:families", "8:families", "2:training", "4:training", "2:memory"]
+        jobs = ["1:families", "2:families", "4:families", "8:families", "2:layers", "2:balance", "4:balance", "2:wrappers", "2:training", "4:training", "2:memory"]
         done = subprocess.run([sys.executable, os.path.join(HERE, "torch_equivalence.py"), *jobs], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=1500)
         print(done.stdout)

@@ -1,6 +1,6 @@
 """Models with replace_moe against the same models without it, on some numbers of ranks.
 
-Usage: torch_equivalence.py RANKS:families|training|memory ..
+Usage: torch_equivalence.py RANKS:families|layers|balance|wrappers|training|memory ..
 """
 
 import os
@@ -13,7 +13,7 @@ import torch.distributed as dist
 import transformers
 
 import moeplan.torch
-from moeplan.torch._sharding import gather_parts
+from moeplan.torch._sharding import gather_parts, take_part
 
 import torch_models as models
 
@@ -24,7 +24,7 @@ CASES = {
     2: [("dp=2,ep=2", "baseline", False, ALL), ("mp=2,dp=1,ep=2", "s1", False, ALL), ("mp=2,dp=1,ep=2", "ppmoe", False, ALL),
         ("dp=2,ep=2", "chunks:2", False, ALL), ("dp=2,ep=2", "baseline+shadow:2", True, ALL), ("mp=2,dp=1,ep=2", "s2", False, ALL)],
     4: [("dp=2,mp=2,ep=2,esp=2", "baseline", False, ALL[:2]), ("dp=2,mp=2,ep=2,esp=2", "s1", False, ALL), ("dp=2,mp=2,ep=2,esp=2", "s2", False, ALL),
-        ("dp=2,mp=2,ep=2", "ppmoe", False, ALL[3:]), ("dp=4,ep=4", "s1+chunks:2", False, ALL[:1]), ("dp=4,ep=2", "baseline", False, ALL[2:4]),
+        ("dp=2,mp=2,ep=2", "ppmoe", False, ALL[3:]), ("dp=4,ep=4", "chunks:2", False, ALL[:1]), ("dp=4,ep=2", "baseline", False, ALL[2:4]),
         ("dp=4,ep=4", "baseline+shadow:3", True, ALL[4:])],
     8: [("dp=4,mp=2,ep=4,esp=2", "baseline", False, ALL[:1]), ("dp=4,mp=2,ep=4,esp=2", "s1", False, ALL[1:2]),
         ("dp=4,mp=2,ep=4,esp=2", "s2", False, ALL[2:3]), ("dp=2,mp=4,ep=4", "ppmoe", False, ALL[3:4]), ("dp=8,ep=8", "chunks:2", False, ALL[4:]),
@@ -57,6 +57,7 @@ def full_gradients(model):
 
 def difference(one, other):
     """Largest difference, relative to the largest value."""
+    one = one.full_tensor() if hasattr(one, "full_tensor") else one
     return ((one - other).abs().max() / other.abs().max().clamp(min=1e-3)).item()
 
 
@@ -64,14 +65,18 @@ def replace(model, parallel, schedule, dtype, verify, **options):
     return moeplan.torch.replace_moe(model, parallel=parallel, schedule=schedule, seq=models.LENGTH, verify=verify, **options)
 
 
-def compare(family, parallel, schedule, verify, dtype):
+def wrap_in_ddp(model):
+    return torch.nn.parallel.DistributedDataParallel(model) if SIZE > 1 else model
+
+
+def compare(family, parallel, schedule, verify, dtype, wrap=wrap_in_ddp):
     shards, mine = shards_of(parallel)
     tokens = models.draw_tokens(shards)
     with models.precision_of(dtype):
         reference = models.make_model(family, dtype)
         _, logits = models.step_reference(reference, tokens)
         model = replace(models.make_model(family, dtype), parallel, schedule, dtype, verify)
-        wrapped = torch.nn.parallel.DistributedDataParallel(model) if SIZE > 1 else model
+        wrapped = wrap(model)
         loss, own = models.run(wrapped, tokens[mine])
         loss.backward()
     worst = {"logits": difference(own.detach(), logits[mine])}
@@ -91,6 +96,99 @@ def check_families():
                 worst = compare(family, parallel, schedule, verify, dtype)
                 if RANK == 0:
                     print(f"{SIZE} ranks, {parallel}, {schedule}, {family}, {dtype}: {worst:.1e}", flush=True)
+
+
+class Wrapper(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.inner = model
+
+    def forward(self, **inputs):
+        return self.inner(**inputs)
+
+
+def parts_of(model):
+    return {value for module in model.modules() if isinstance(module, moeplan.torch.PlanModule) for value in module.parameters()}
+
+
+def check_wrappers():
+    """Wrapped models are the model without plans. FSDP has to leave out the parts. FullyShardedDataParallel needs a GPU."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    mesh, parallel = init_device_mesh("cpu", (SIZE,)), f"dp={SIZE},ep={SIZE}"
+    wraps = {"a wrapper": lambda model: wrap_in_ddp(Wrapper(model)),
+             "torch.compile": lambda model: wrap_in_ddp(torch.compile(model, backend="eager")),
+             "fully_shard": lambda model: fully_shard(model, mesh=mesh, ignored_params=parts_of(model))}
+    for name, wrap in wraps.items():
+        worst = compare("mixtral", parallel, "baseline", False, torch.float64, wrap)
+        if RANK == 0:
+            print(f"{SIZE} ranks, {parallel}, {name}: {worst:.1e}", flush=True)
+    model = fully_shard(replace(models.make_model("mixtral", torch.float32), parallel, "baseline", torch.float32, False), mesh=mesh)
+    try:
+        models.run(model, models.draw_tokens(SIZE)[RANK])
+    except RuntimeError as error:
+        assert "expected FSDP to leave out the parameters of PlanModules" in str(error), error
+    else:
+        raise AssertionError("expected an error of the first forward")
+
+
+def check_layers():
+    """A layer and its auxiliary loss have the gradients of the same layer on one rank."""
+    alone_group = [dist.new_group([rank]) for rank in range(SIZE)][RANK]
+    config = models.FAMILIES["mixtral"]()
+    for parallel, batch, seq in ((f"dp={SIZE},ep={SIZE}", 1, 8), (f"dp=1,cp={SIZE},ep={SIZE}", 1, 8 * SIZE)):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in ("layer.so", "alone.so")]
+            moeplan.torch.compile_block(config, paths[0], parallel=parallel, batch=batch, seq=seq, dtype="f64")
+            moeplan.torch.compile_block(config, paths[1], parallel="dp=1", batch=1, seq=8, dtype="f64")
+            layer = moeplan.torch.PlanModule(paths[0], aux_loss=True)
+            alone = moeplan.torch.PlanModule(paths[1], alone_group, aux_loss=True)
+        x = torch.randn(8 * SIZE, config.hidden_size, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+        groups = layer.halves.any_pair.variant.groups
+        parts = [take_part(x, layer.halves.any_pair.input, groups, rank).requires_grad_() for rank in range(SIZE)]
+        own, auxiliary = parts[RANK].detach().clone().requires_grad_(), 0
+        (layer(own).square().mean() + 0.7 * layer.aux_loss).backward()
+        # The mean of the ranks' losses is meant, and the auxiliary loss is the mean of those of the ranks' tokens.
+        for part in parts:
+            ((alone(part).square().mean() + 0.7 * alone.aux_loss) / SIZE).backward()
+            auxiliary += alone.aux_loss.detach() / SIZE
+        worst = {"aux": difference(layer.aux_loss.detach(), auxiliary), "x": difference(own.grad / SIZE, parts[RANK].grad)}
+        for name, value in layer.values.items():
+            worst[name] = difference(gather_parts(getattr(layer, name).grad, value, groups, layer.halves.processes), getattr(alone, name).grad)
+        assert max(worst.values()) < 1e-10, worst
+        if RANK == 0:
+            print(f"{SIZE} ranks, {parallel}: a layer and its auxiliary loss: {max(worst.values()):.1e}", flush=True)
+
+
+def check_balance():
+    """load_balancing_loss has the value and the gradients of transformers' loss of all tokens."""
+    parallel = {2: "dp=2,ep=2", 4: "dp=2,mp=2,ep=2"}[SIZE]
+    shards, mine = shards_of(parallel)
+    tokens = models.draw_tokens(shards)
+    for family in ("mixtral", "qwen3_moe", "olmoe", "gpt_oss"):
+        with models.precision_of(torch.float64):
+            reference = models.make_model(family, torch.float64)
+            expected = reference(input_ids=tokens.reshape(shards, -1), output_router_logits=True).aux_loss
+            expected.backward()
+            model = replace(models.make_model(family, torch.float64), parallel, "baseline", torch.float64, False, aux_loss=True)
+            wrapped = wrap_in_ddp(model)
+            _, logits = models.run(wrapped, tokens[mine])
+            loss = moeplan.torch.load_balancing_loss(model)
+            (loss + 0 * logits.sum()).backward()
+        worst = {"loss": difference(loss.detach(), expected.detach())}
+        for name, gradient in full_gradients(model).items():
+            if (wanted := dict(reference.named_parameters())[name].grad) is not None:
+                worst[name] = difference(gradient, wanted)
+        name = max(worst, key=worst.get)
+        assert worst[name] < 1e-9, f"{family}, {name}: {worst[name]:.1e}"
+        if RANK == 0:
+            print(f"{SIZE} ranks, {parallel}, {family}: load-balancing loss of {len(worst)} values: {worst[name]:.1e}", flush=True)
+    try:
+        moeplan.torch.load_balancing_loss(models.make_model("deepseek_v3", torch.float64))
+    except ValueError as error:
+        assert "a model whose family has a load-balancing loss" in str(error)
+    else:
+        raise AssertionError("expected an error")
 
 
 def train(model, parallel, steps, first, optimizer):
@@ -183,7 +281,8 @@ def run_rank(rank, size, what, store):
     global RANK, SIZE
     RANK, SIZE = rank, size
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size)
-    {"families": check_families, "training": check_training, "memory": check_memory}[what]()
+    {"families": check_families, "layers": check_layers, "balance": check_balance, "wrappers": check_wrappers, "training": check_training,
+     "memory": check_memory}[what]()
     # Gloo's threads release their last tensors during this wait. PyTorch aborts if they do so after Python has ended.
     dist.barrier()
     dist.destroy_process_group()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import logging
 import os
 import threading
-from typing import Dict, List, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -17,6 +18,8 @@ from ._groups import Processes
 
 _TYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32}
 _ALIGNMENT = 256
+_MOST_MORE = 8
+_log = logging.getLogger("moeplan")
 
 # Makes programs of a process run one at a time, or one after another on a stream of a GPU. They share the memory of values that no program
 # keeps.
@@ -132,16 +135,24 @@ class Halves:
         self.processes = Processes(process_group)
         if first.world != self.processes.size:
             raise Error(f"'{self.plan.path}' is for {first.world} ranks, but there are {self.processes.size} processes")
-        self.processes.check_alike("plan", digest_of(self.plan.path))
         self.device = torch.device(device).type
-        self.processes.prepare([group for variant in self.plan.variants for group in variant.groups])
-        pairs = [Pair(self.plan, number, self.processes, self.device, workers, verify) for number in range(0, len(self.plan.variants), 2)]
+        self._workers, self._verify = workers, verify
         #: Pairs by the rows of the input on this rank, the first if there are several for one shape.
         self.pairs: Dict[int, Pair] = {}
-        for pair in pairs:
-            self.pairs.setdefault(pair.input.local_shape[0], pair)
+        self.add(self.plan)
+        #: Compiles and adds a plan for another number of rows. All ranks call it with the same number.
+        self.compile_more: Optional[Callable[[int], None]] = None
+        self._more = 0
         self.key = len(Halves._all)
         Halves._all.append(self)
+
+    def add(self, plan: Plan) -> None:
+        """Adds the shapes of a plan of the same layer and groups."""
+        self.processes.check_alike("plan", digest_of(plan.path))
+        self.processes.prepare([group for variant in plan.variants for group in variant.groups])
+        for number in range(0, len(plan.variants), 2):
+            pair = Pair(plan, number, self.processes, self.device, self._workers, self._verify)
+            self.pairs.setdefault(pair.input.local_shape[0], pair)
 
     def close(self) -> None:
         """Ends the plan's threads, and releases the process group. Layers cannot run any more. May be called again."""
@@ -159,6 +170,13 @@ class Halves:
         return next(iter(self.pairs.values()))
 
     def pair_for(self, rows: int) -> Pair:
+        if rows not in self.pairs and self.compile_more:
+            if self._more == _MOST_MORE:
+                raise Error(f"expected at most {_MOST_MORE} numbers of tokens on a rank beside those of seq= and batch=, but got another, "
+                            f"{rows}; pad the batches, or give all shapes")
+            _log.warning("compiling a plan for %d tokens on a rank", rows)
+            self._more += 1
+            self.compile_more(rows)
         if rows not in self.pairs:
             raise Error(f"'{self.plan.path}' is for {' or '.join(map(str, sorted(self.pairs)))} tokens on a rank but got {rows}; compile it "
                         "with these shapes (--batch, --seq), or pad the batches")

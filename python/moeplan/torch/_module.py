@@ -39,15 +39,17 @@ if hasattr(torch.library, "custom_op"):
 
 
 class _Run(torch.autograd.Function):
-    """Computes the outputs of a plan."""
+    """Computes the outputs of a plan. The backward multiplies the gradients of outputs by `shares`, and divides that of the input by `share`.
+    Each rank has a loss of its own outputs, and their mean is meant. The auxiliary loss is one value of all ranks."""
 
     @staticmethod
-    def forward(ctx: Any, key: int, share: float, count: int, x: torch.Tensor, *parameters: torch.Tensor) -> Tuple[torch.Tensor, ...]:
+    def forward(ctx: Any, key: int, shares: Tuple[float, ...], share: float, x: torch.Tensor,
+                *parameters: torch.Tensor) -> Tuple[torch.Tensor, ...]:
         results = _forward(x, list(parameters), key)
-        ctx.key, ctx.share = key, share
+        ctx.key, ctx.shares, ctx.share = key, shares, share
         ctx.count = len(parameters)
         ctx.save_for_backward(x, *parameters, *results)
-        return tuple(results[:count])
+        return tuple(results[:len(shares)])
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -56,7 +58,7 @@ class _Run(torch.autograd.Function):
         parameters, results = saved[: ctx.count], saved[ctx.count :]
         pair = Halves.by_key(ctx.key).pair_for(x.shape[0])
         # The gradients of parameters are linear in the cotangents, which are smaller. The input's own gradient is no mean.
-        given = [one if ctx.share == 1 else one * ctx.share for one in cotangents]
+        given = [one if share == 1 else one * share for one, share in zip(cotangents, ctx.shares)]
         gradients = dict(zip(pair.gradients, _backward([one.contiguous() for one in given], x, parameters, results, ctx.key)))
         if ctx.share != 1 and "grad." + pair.input.name in gradients:
             gradients["grad." + pair.input.name].mul_(1 / ctx.share)
@@ -73,7 +75,8 @@ class PlanModule(torch.nn.Module):
 
     The backward also adds up the gradients of parameters over ranks. `gradients="mean"` divides them by the number of data-parallel ranks,
     as DistributedDataParallel does. So the loss of a rank is the mean over its own tokens. With "sum" they are sums. These parameters need
-    no DistributedDataParallel: replace_moe tells it to leave them out.
+    no DistributedDataParallel, which leaves them out. FSDP must be told to: `ignored_states` (FullyShardedDataParallel) or `ignored_params`
+    (fully_shard) are the parameters of all PlanModules. Otherwise the first forward is an error.
 
     `aux_loss=True` keeps the layer's auxiliary loss of the last forward in `aux_loss`, to be added to the loss. It is the mean over all
     ranks.
@@ -89,19 +92,25 @@ class PlanModule(torch.nn.Module):
         if gradients not in ("mean", "sum"):
             raise ValueError(f"expected gradients='mean' or 'sum' but got {gradients!r}")
         pair = self.halves.any_pair
-        self._share = 1 / pair.variant.parallel["dp"] if gradients == "mean" else 1.0
+        #: Number of parts of the tokens, each of which some ranks have.
+        self.token_shards = pair.variant.parallel["dp"] * pair.variant.parallel.get("cp", 1)
+        #: Factor of the gradients of a rank's own outputs.
+        self.gradient_share = 1 / self.token_shards if gradients == "mean" else 1.0
         self._outputs = [value.name for value in pair.outputs]
-        self._keeps_aux = aux_loss and "aux" in self._outputs
+        self.keeps_aux = aux_loss and "aux" in self._outputs
         #: The auxiliary loss of the last forward, if it is kept.
         self.aux_loss: Optional[torch.Tensor] = None
         #: Weights from which replace_moe made the parameters, by the names of this module.
         self.weights: Dict[str, Weight] = {}
         #: The plan's parameters, by the names of this module.
         self.values: Dict[str, Value] = {value.name.replace("layer0.", "").replace(".", "_"): value for value in pair.parameters}
+        # Parameters as they were made. FSDP puts others in their place.
+        self._own: Dict[str, torch.nn.Parameter] = {}
         for name, value in self.values.items():
             part = torch.empty(value.local_shape, dtype=_TYPES[value.dtype], device=self.halves.device)
             if "grad." + value.name in pair.gradients:
                 self.register_parameter(name, torch.nn.Parameter(part))
+                self._own[name] = getattr(self, name)
             else:
                 self.register_buffer(name, part)
         self.reset_parameters(seed)
@@ -121,10 +130,20 @@ class PlanModule(torch.nn.Module):
             variant, rank = self.halves.any_pair.variant, self.halves.processes.rank
             getattr(self, name).copy_(take_part(whole, self.values[name], variant.groups, rank))
 
+    def _check_parts(self) -> None:
+        """FSDP would cut the parts again, and gather a mixture of all ranks' parts."""
+        if getattr(self, "_is_fsdp_managed_module", False) and any(getattr(self, name) is not own for name, own in self._own.items()):
+            raise RuntimeError("expected FSDP to leave out the parameters of PlanModules, which are another part on each rank: give "
+                               "ignored_states= to FullyShardedDataParallel, or ignored_params= to fully_shard, with the parameters of all "
+                               "PlanModules")
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self._check_parts()
         rows = x.reshape(-1, x.shape[-1])
-        outputs = _Run.apply(self.halves.key, self._share, len(self._outputs), rows, *(getattr(self, name) for name in self.values))
-        if self._keeps_aux:
+        share = self.gradient_share
+        shares = tuple(share * self.token_shards if name == "aux" else share for name in self._outputs)
+        outputs = _Run.apply(self.halves.key, shares, share, rows, *(getattr(self, name) for name in self.values))
+        if self.keeps_aux:
             self.aux_loss = outputs[self._outputs.index("aux")]
         return outputs[self._outputs.index("y")].reshape(x.shape)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import tempfile
+import types
 from typing import Any, Dict, List, Optional, Union
 
 import torch
@@ -48,6 +50,13 @@ def _compile_for_all(config: Any, processes: Processes, folder: str, options: Di
     return path
 
 
+def _compile_more(config: Any, halves: Halves, options: Dict[str, Any], rows: int) -> None:
+    """Compiles for all a plan of one sequence with `rows` tokens on a rank, and adds it."""
+    sequence = rows * halves.any_pair.variant.parallel.get("cp", 1)
+    with tempfile.TemporaryDirectory() as folder:
+        halves.add(Plan(_compile_for_all(config, halves.processes, folder, {**options, "batch": 1, "seq": sequence})))
+
+
 def replace_moe(model: torch.nn.Module, plan: Union[str, "os.PathLike[str]", Plan, None] = None, *,
                 process_group: Optional["dist.ProcessGroup"] = None, workers: int = 1, verify: bool = False, gradients: str = "mean",
                 aux_loss: bool = False, **options: Any) -> torch.nn.Module:
@@ -62,6 +71,11 @@ def replace_moe(model: torch.nn.Module, plan: Union[str, "os.PathLike[str]", Pla
     """
     if (plan is None) != bool(options):
         raise TypeError("expected either a plan, or options for its compilation such as parallel= and seq=")
+    if any(isinstance(module, PlanModule) for module in model.modules()):
+        raise ValueError("expected a model without PlanModules: replace_moe was called before; to change the plan, load the model again")
+    unlike = [name for name, module in model.named_modules() if type(module).__name__ == "Llama4TextMoe"]
+    if unlike:
+        raise ValueError(f"expected no blocks of Llama 4, whose experts weigh their inputs and have another layout: {', '.join(unlike)}")
     blocks = {name: weights for name, module in model.named_modules() if (weights := find_weights(module))}
     if not blocks:
         raise ValueError(f"expected a model with MoE blocks that replace_moe knows but got {type(model).__name__}")
@@ -80,16 +94,23 @@ def replace_moe(model: torch.nn.Module, plan: Union[str, "os.PathLike[str]", Pla
             options.setdefault("dtype", _name_of(next(model.parameters()).dtype))
             plan = _compile_for_all(config, Processes(process_group), folder, options)
         halves = Halves(plan, process_group, next(model.parameters()).device.type, workers, verify)
-    ignored: List[str] = []
+    if options:
+        halves.compile_more = functools.partial(_compile_more, config, halves, options)
     for name, weights in blocks.items():
         block = model.get_submodule(name)
         module = _make_module(block, weights, halves, gradients, aux_loss)
         parent, _, child = name.rpartition(".")
         setattr(model.get_submodule(parent), child, module)
-        ignored += [f"{name}.{own}" for own in module.values]
-    known = list(getattr(model, "_ddp_params_and_buffers_to_ignore", []))
-    torch.nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, known + ignored)
+    if hasattr(model, "save_pretrained"):
+        model.save_pretrained = types.MethodType(_save_pretrained, model)
     return model
+
+
+def _save_pretrained(self: Any, save_directory: Any, *arguments: Any, state_dict: Any = None, **options: Any) -> Any:
+    if state_dict is None:
+        raise ValueError("expected state_dict=moeplan.torch.full_state_dict(model), which all ranks call: this rank has only parts of the "
+                         "parameters, under other names")
+    return type(self).save_pretrained(self, save_directory, *arguments, state_dict=state_dict, **options)
 
 
 def _name_of(dtype: torch.dtype) -> str:
@@ -114,7 +135,11 @@ class BlockModule(PlanModule):
 
     #: Whether the block returns a pair, of which its model takes the first.
     gives_scores = False
+    #: Input of the last forward, if the auxiliary loss is kept.
+    router_input: Optional[torch.Tensor] = None
 
     def forward(self, x: torch.Tensor) -> Any:
+        if self.keeps_aux:
+            self.router_input = x.reshape(-1, x.shape[-1])
         y = super().forward(x)
         return (y, None) if self.gives_scores else y
