@@ -39,6 +39,7 @@ private:
   void readRecompute();
   void readSelective();
   void readPrecision();
+  void readOptimizer();
   void readMoe();
 
   JsonReader reader;
@@ -174,6 +175,9 @@ void JobReader::readUnevenStages(int64_t pp) {
 
 void JobReader::readStages() {
   int64_t pp = getSize("pipeline_model_parallel_size");
+  for (StringRef key : {"decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"})
+    if (pp == 1 && reader.find(key))
+      remark(key, "it has no effect with one pipeline stage");
   if (pp == 1 || reader.hasFailed())
     return;
   if (reader.find("pipeline_model_parallel_layout"))
@@ -219,13 +223,30 @@ void JobReader::readRecompute() {
                      : "MoePlan computes all blocks of a stage again, which takes longer and needs less memory");
 }
 
+/// Reads the optimizer's numbers, whose defaults are not those of MoePlan.
+void JobReader::readOptimizer() {
+  bool isAdam = reader.getChoice("optimizer", {"adam", "sgd"}, 0) == 0;
+  job.optimizer = isAdam ? "adam" : "sgd";
+  auto take = [&](StringRef option, StringRef key, double otherwise) {
+    job.optimizerNumbers.emplace_back(option, reader.getNumber(key, kNotNegative, otherwise));
+  };
+  if (isAdam) {
+    take("beta1", "adam_beta1", 0.9);
+    take("beta2", "adam_beta2", 0.999);
+    take("eps", "adam_eps", 1e-8);
+  } else {
+    take("momentum", "sgd_momentum", 0.9);
+  }
+  take("weight-decay", "weight_decay", 0.01);
+  take("clip-norm", "clip_grad", 1);
+}
+
 void JobReader::readPrecision() {
   bool bf16 = reader.getBool("bf16", false), f16 = reader.getBool("fp16", false);
   if (bf16 && f16)
     reader.fail("fp16", "--bf16 or --fp16, not both,");
   job.dtype = bf16 ? "bf16" : f16 ? "f16" : "f32";
   job.wideGradients = bf16 && !reader.getBool("grad_reduce_in_bf16", false);
-  job.optimizer = reader.getChoice("optimizer", {"adam", "sgd"}, 0) == 0 ? "adam" : "sgd";
   job.plan.zero = reader.getBool("use_distributed_optimizer", false) ? 1 : 0;
   if (reader.getBool("use_megatron_fsdp", false))
     job.plan.zero = static_cast<int64_t>(reader.getChoice("data_parallel_sharding_strategy", kMegatronShardings, 0));
@@ -263,6 +284,7 @@ llvm::Expected<MegatronJob> JobReader::run(MLIRContext *context) {
   readStages();
   readRecompute();
   readPrecision();
+  readOptimizer();
   readMoe();
   if (reader.hasFailed())
     return reader.takeError();

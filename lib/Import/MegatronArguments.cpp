@@ -1,6 +1,8 @@
 //===- MegatronArguments.cpp - the arguments of a Megatron-LM job ---------===//
 #include "moe/Import/MegatronArguments.h"
 
+#include "ShellScript.h"
+
 #include "moe/Support/Text.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -17,190 +19,6 @@ using llvm::ArrayRef;
 using llvm::StringRef;
 using llvm::Twine;
 
-//===----------------------------------------------------------------------===//
-// Words of a shell script
-//===----------------------------------------------------------------------===//
-
-namespace {
-struct ShellWord {
-  std::string text; ///< without quotes, and with the values of variables that the script sets before
-  ConfigPlace place;
-  /// Variable in it that the script sets to different values, of which `text` has the last one; empty: none.
-  std::string doubtful;
-  bool isQuoted = false; ///< a part of it is in quotes, which makes it no word of the shell
-};
-
-/// Splits a script into words. It knows comments, quotes, `\` at line ends, NAME=value, NAME=(words) and NAME="words
-/// with --flags", whose words become those of the script, followed by a `)`. The rest are words like any others.
-class ShellReader {
-public:
-  explicit ShellReader(StringRef script) : rest(script) {}
-
-  std::vector<ShellWord> run();
-
-private:
-  void skip(size_t count);
-  bool skipSpace();
-  void readAssignment();
-  void readWord();
-  void readVariable(ShellWord &word);
-  void readQuoted(ShellWord &word);
-  /// Marks the end of a variable's words.
-  void endWords() { words.push_back({")", {line, column}, "", false}); }
-
-  struct Variable {
-    std::string value;
-    bool isDoubtful = false;
-  };
-  StringRef rest;
-  unsigned line = 1, column = 1;
-  bool isInQuotes = false; ///< the words are those of a variable's value in quotes
-  int arrays = 0;          ///< number of open ones
-  std::vector<ShellWord> words;
-  llvm::StringMap<Variable> variables;
-};
-} // namespace
-
-void ShellReader::skip(size_t count) {
-  for (char c : rest.take_front(count)) {
-    line += c == '\n';
-    column = c == '\n' ? 1 : column + 1;
-  }
-  rest = rest.drop_front(count);
-}
-
-/// Returns false at the end.
-bool ShellReader::skipSpace() {
-  while (!rest.empty()) {
-    if (rest.starts_with("\\\n") || rest.starts_with("\\\r\n"))
-      skip(rest.find('\n') + 1);
-    else if (isInQuotes && rest.front() == '"') {
-      isInQuotes = false;
-      endWords();
-      skip(1);
-    } else if (llvm::isSpace(rest.front()))
-      skip(1);
-    else if (rest.front() == '#')
-      skip(std::min(rest.find('\n'), rest.size()));
-    else
-      return true;
-  }
-  return false;
-}
-
-static size_t getNameLength(StringRef text) {
-  size_t length = text.find_if_not([](char c) { return llvm::isAlnum(c) || c == '_'; });
-  return std::min(length, text.size());
-}
-
-/// Skips the text before the words of a variable's value, if there is any.
-void ShellReader::readAssignment() {
-  size_t length = getNameLength(rest);
-  StringRef after = rest.drop_front(length);
-  bool adds = after.consume_front("+");
-  if (length == 0 || llvm::isDigit(rest.front()) || !after.consume_front("="))
-    return;
-  length += adds + 1;
-  if (after.starts_with("(")) {
-    ++arrays;
-    return skip(length + 1);
-  }
-  if (after.starts_with("\"") && after.drop_front().take_until([](char c) { return c == '"'; }).contains("--")) {
-    isInQuotes = true;
-    skip(length + 1);
-  }
-}
-
-/// Reads `$NAME`, `${NAME}` or `${NAME:-default}`. A variable that the script does not set stays as it is.
-void ShellReader::readVariable(ShellWord &word) {
-  StringRef inner = rest.drop_front(), otherwise;
-  size_t length = 0;
-  if (inner.starts_with("{") && inner.contains('}')) {
-    inner = inner.drop_front().take_until([](char c) { return c == '}'; });
-    length = inner.size() + 3;
-    std::tie(inner, otherwise) = inner.split(":-");
-  } else {
-    inner = inner.take_front(getNameLength(inner));
-    length = inner.size() + 1;
-  }
-  auto known = variables.find(inner);
-  if (known != variables.end()) {
-    word.text += known->second.value;
-    if (known->second.isDoubtful)
-      word.doubtful = inner.str();
-  } else {
-    word.text += otherwise.empty() ? rest.take_front(length) : otherwise.trim("\"'");
-  }
-  skip(length);
-}
-
-void ShellReader::readQuoted(ShellWord &word) {
-  char quote = rest.front();
-  word.isQuoted = true;
-  skip(1);
-  while (!rest.empty() && rest.front() != quote) {
-    if (quote == '"' && rest.front() == '$') {
-      readVariable(word);
-      continue;
-    }
-    if (quote == '"' && rest.front() == '\\' && rest.size() > 1)
-      skip(1);
-    word.text += rest.front();
-    skip(1);
-  }
-  skip(1);
-}
-
-void ShellReader::readWord() {
-  ShellWord word;
-  word.place = {line, column};
-  StringRef ends = isInQuotes ? " \t\r\n\"" : " \t\r\n";
-  while (!rest.empty() && !ends.contains(rest.front()) && !rest.starts_with("\\\n")) {
-    char c = rest.front();
-    if (c == '$') {
-      readVariable(word);
-    } else if (c == '\'' || (c == '"' && !isInQuotes)) {
-      readQuoted(word);
-    } else if (c == '\\' && rest.size() > 1) {
-      word.text += rest[1];
-      skip(2);
-    } else {
-      word.text += c;
-      skip(1);
-    }
-  }
-  StringRef text = word.text;
-  const bool endsArray = arrays > 0 && !word.isQuoted && text.ends_with(")") && text.count(')') > text.count('(');
-  if (endsArray) {
-    --arrays;
-    word.text.pop_back();
-  }
-  size_t length = getNameLength(word.text);
-  if (StringRef value = StringRef(word.text).substr(length); length > 0 && value.consume_front("=")) {
-    auto [known, isNew] = variables.try_emplace(StringRef(word.text).take_front(length));
-    known->second.isDoubtful |= !isNew && known->second.value != value;
-    known->second.value = value.str();
-  }
-  if (!word.text.empty())
-    words.push_back(std::move(word));
-  if (endsArray)
-    endWords();
-}
-
-std::vector<ShellWord> ShellReader::run() {
-  while (skipSpace()) {
-    size_t before = rest.size();
-    readAssignment();
-    if (rest.size() == before)
-      readWord();
-  }
-  return std::move(words);
-}
-
-//===----------------------------------------------------------------------===//
-// Arguments
-//===----------------------------------------------------------------------===//
-
 namespace {
 struct Argument {
   ConfigPlace place;
@@ -210,8 +28,9 @@ struct Argument {
 
 class ArgumentsReader {
 public:
-  ArgumentsReader(StringRef text, StringRef fileName) : words(ShellReader(text).run()) {
+  ArgumentsReader(ShellScript script, StringRef fileName) : words(std::move(script.words)) {
     result.fileName = fileName.str();
+    result.remarks = std::move(script.remarks);
   }
 
   llvm::Expected<MegatronArguments> run();
@@ -225,6 +44,7 @@ private:
   llvm::Error readValues(const ShellWord &word, Argument &argument);
   llvm::Error checkNext(unsigned line) const;
   void keep(StringRef name, Argument argument);
+  void checkTogether();
   void write();
 
   std::vector<ShellWord> words;
@@ -242,7 +62,8 @@ static bool isFlag(const ShellWord &word) {
 
 /// True for words that end a command's arguments, such as `;`, or that expand to more arguments, such as `$ARGS`.
 static bool isShell(const ShellWord &word) {
-  static constexpr StringRef kWords[] = {")", "(", "|", "||", "&", "&&", ";", "then", "fi", "else", "done", "esac"};
+  static constexpr StringRef kWords[] = {")", "(",    "}",  "|",    "||",   "&",   "&&",
+                                         ";", "then", "fi", "else", "done", "esac"};
   StringRef text = word.text;
   return !word.isQuoted && (llvm::is_contained(kWords, text) || text.contains(".py") || text.contains('>') ||
                             text.contains("[@]") || text.starts_with("$") || text.ends_with(";"));
@@ -253,8 +74,8 @@ llvm::Error ArgumentsReader::readValues(const ShellWord &word, Argument &argumen
   auto take = [&] {
     const ShellWord &value = words[next++];
     if (!value.doubtful.empty() && !argument.flag->isHarmless)
-      addRemark(value.place, "'" + word.text + "': the file sets '" + value.doubtful +
-                                 "' to different values; the last one before this place, " + value.text + ", is taken");
+      addRemark(value.place, "'" + word.text + "': the file sets '" + value.doubtful + "' to different values; " +
+                                 value.text + " is taken, the last one before this place that is in no condition");
     argument.values.push_back(value.text);
   };
   if (count == kManyValues) {
@@ -268,6 +89,14 @@ llvm::Error ArgumentsReader::readValues(const ShellWord &word, Argument &argumen
     take();
   }
   return llvm::Error::success();
+}
+
+/// Whether MoePlan's substitute does the same as the argument.
+static bool isSame(const Argument &argument) {
+  llvm::SmallVector<StringRef> same;
+  llvm::SplitString(argument.flag->same, same, " ");
+  return !argument.values.empty() &&
+         llvm::all_of(argument.values, [&](StringRef value) { return llvm::is_contained(same, value); });
 }
 
 /// Checks that another flag, or a word of the shell, follows a complete flag on its line.
@@ -289,6 +118,14 @@ void ArgumentsReader::keep(StringRef name, Argument argument) {
   known->second = std::move(argument);
 }
 
+/// Reports flags whose meaning depends on others.
+void ArgumentsReader::checkTogether() {
+  auto latent = arguments.find("multi_latent_attention");
+  if (latent != arguments.end() && !arguments.contains("qk_layernorm"))
+    addRemark(latent->second.place, "'--multi-latent-attention' without --qk-layernorm: MoePlan takes latent attention "
+                                    "with norms of the latent vectors, as with --qk-layernorm");
+}
+
 llvm::Error ArgumentsReader::readFlag() {
   const ShellWord word = words[next++];
   auto [text, value] = StringRef(word.text).drop_front(2).split('=');
@@ -304,6 +141,11 @@ llvm::Error ArgumentsReader::readFlag() {
       ++next;
     return llvm::Error::success();
   }
+  if (!word.obstacle.empty()) {
+    if (!argument.flag->isHarmless)
+      addRemark(word.place, "'--" + name + "' stands " + word.obstacle + ", so it is left out");
+    return llvm::Error::success();
+  }
   if (hasValue && argument.flag->values == 0)
     return makeError(word, "'--" + name + "': expected no value but got '" + value + "'");
   if (hasValue)
@@ -313,8 +155,10 @@ llvm::Error ArgumentsReader::readFlag() {
   unsigned line = argument.values.empty() || hasValue ? word.place.line : words[next - 1].place.line;
   if (llvm::Error error = checkNext(line))
     return error;
-  if (!argument.flag->instead.empty())
-    addRemark(word.place, "'--" + name + "': MoePlan takes " + argument.flag->instead + " instead");
+  if (!argument.flag->instead.empty() && !isSame(argument))
+    addRemark(word.place, "'--" +
+                              llvm::join(llvm::concat<const std::string>(llvm::ArrayRef(name), argument.values), " ") +
+                              "': MoePlan takes " + argument.flag->instead + " instead");
   keep(name, std::move(argument));
   return llvm::Error::success();
 }
@@ -375,6 +219,7 @@ llvm::Expected<MegatronArguments> ArgumentsReader::run() {
     else if (llvm::Error error = readFlag())
       return error;
   }
+  checkTogether();
   if (arguments.empty())
     return makeErrorAt(result.fileName, {}, "expected arguments of Megatron-LM, such as '--num-layers 32'");
   write();
@@ -382,5 +227,5 @@ llvm::Expected<MegatronArguments> ArgumentsReader::run() {
 }
 
 llvm::Expected<MegatronArguments> mlir::moe::parseMegatronArguments(StringRef text, StringRef fileName) {
-  return ArgumentsReader(text, fileName).run();
+  return ArgumentsReader(readShellScript(text), fileName).run();
 }

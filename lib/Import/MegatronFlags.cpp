@@ -47,18 +47,17 @@ static constexpr MegatronFlag kFlags[] = {
         rotary-interleaved squared-relu swiglu untie-embeddings-and-output-weights use-rope-scaling
         use-rotary-position-embeddings)"},
     {.name = R"(
-        activation-func-clamp-value attention-dropout decoder-first-pipeline-num-layers
-        decoder-last-pipeline-num-layers ffn-hidden-size glu-linear-offset hidden-dropout hidden-size kv-channels
-        kv-lora-rank max-position-embeddings moe-aux-loss-coeff moe-expert-capacity-factor moe-ffn-hidden-size
-        moe-input-jitter-eps moe-layer-freq moe-router-group-topk moe-router-num-groups moe-router-score-function
-        moe-router-topk moe-router-topk-scaling-factor moe-shared-expert-intermediate-size mscale mscale-all-dim
-        nnodes no-rope-freq norm-epsilon normalization nproc-per-node num-attention-heads num-experts num-layers
-        num-query-groups num-virtual-stages-per-pipeline-rank original-max-position-embeddings padded-vocab-size
-        position-embedding-type q-lora-rank qk-head-dim qk-pos-emb-head-dim rope-scaling-factor rope-type rotary-base
-        rotary-percent rotary-scaling-factor softmax-type tokenizer-type v-head-dim vocab-size window-attn-skip-freq
-        window-size)",
+        activation-func-clamp-value adam-beta1 adam-beta2 adam-eps attention-dropout clip-grad
+        decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers ffn-hidden-size glu-linear-offset
+        hidden-dropout hidden-size kv-channels kv-lora-rank max-position-embeddings moe-aux-loss-coeff
+        moe-expert-capacity-factor moe-ffn-hidden-size moe-input-jitter-eps moe-layer-freq moe-router-group-topk
+        moe-router-num-groups moe-router-score-function moe-router-topk moe-router-topk-scaling-factor
+        moe-shared-expert-intermediate-size mscale mscale-all-dim nnodes no-rope-freq norm-epsilon normalization
+        nproc-per-node num-attention-heads num-experts num-layers num-query-groups num-virtual-stages-per-pipeline-rank
+        original-max-position-embeddings padded-vocab-size position-embedding-type q-lora-rank qk-head-dim
+        qk-pos-emb-head-dim rope-scaling-factor rope-type rotary-base rotary-percent rotary-scaling-factor sgd-momentum
+        softmax-type tokenizer-type v-head-dim vocab-size weight-decay window-attn-skip-freq window-size)",
      .values = 1},
-    {.name = "moe-router-load-balancing-type", .values = kManyValues},
     // Flags that MoePlan ignores: files, logs, data, learning rates, initial weights, and equivalent implementations.
     {.name = R"(
         accumulate-allreduce-grads-in-fp32 adlr-autoresume align-param-gather apply-query-key-layer-scaling async-save
@@ -87,45 +86,58 @@ static constexpr MegatronFlag kFlags[] = {
         use-tp-pp-dp-mapping wandb-offline)",
      .isHarmless = true},
     {.name = R"(
-        adam-beta1 adam-beta2 adam-eps attention-backend cache-path checkpoint-activations ckpt-convert-format
-        ckpt-convert-save ckpt-format ckpt-step clip-grad config-logger-dir cross-entropy-fusion-impl data-args-path
-        data-cache-path data-parallel-random-init dataloader-type ddp-bucket-size ddp-num-buckets
-        ddp-pad-buckets-for-nccl decoupled-lr decoupled-min-lr dist-ckpt-format dist-ckpt-strictness
-        distributed-backend distributed-timeout-minutes empty-unused-memory-level end-weight-decay eval-interval
-        eval-iters exit-duration-in-mins exit-interval exp-avg-dtype exp-avg-sq-dtype flight-recorder-dump-path
-        fp8-amax-compute-algo fp8-amax-history-len fp8-interval fp8-margin fp8-recipe hysteresis init-method-std
-        initial-loss-scale iteration keep-last-n-checkpoints load local-addr local-rank log-dir log-interval
-        log-loss-scale-to-tensorboard logging-level loss-scale loss-scale-window lr lr-decay-iters lr-decay-samples
-        lr-decay-style lr-warmup-fraction lr-warmup-init lr-warmup-iters lr-warmup-samples lr-wsd-decay-iters
-        lr-wsd-decay-samples lr-wsd-decay-style main-grads-dtype main-params-dtype make-vocab-size-divisible-by
-        manual-gc-eval manual-gc-interval master-addr master-port max-restarts max-tokens-to-oom merge-file
-        microbatch-group-size-per-virtual-pipeline-stage min-loss-scale min-lr moe-deepep-num-sms
-        moe-flex-dispatcher-backend moe-router-bias-update-rate moe-router-dtype moe-token-drop-policy
-        moe-upcycling-granularity moe-z-loss-coeff monitor-interval mtp-loss-scaling-factor
+        cache-path checkpoint-activations ckpt-convert-format ckpt-convert-save ckpt-format ckpt-step config-logger-dir
+        cross-entropy-fusion-impl data-args-path data-cache-path data-parallel-random-init dataloader-type
+        ddp-bucket-size ddp-num-buckets ddp-pad-buckets-for-nccl decoupled-lr decoupled-min-lr dist-ckpt-format
+        dist-ckpt-strictness distributed-backend distributed-timeout-minutes empty-unused-memory-level end-weight-decay
+        eval-interval eval-iters exit-duration-in-mins exit-interval flight-recorder-dump-path fp8-amax-compute-algo
+        fp8-amax-history-len fp8-interval fp8-margin fp8-recipe hysteresis init-method-std initial-loss-scale iteration
+        keep-last-n-checkpoints load local-addr local-rank log-dir log-interval log-loss-scale-to-tensorboard
+        logging-level loss-scale loss-scale-window lr lr-decay-iters lr-decay-samples lr-decay-style lr-warmup-fraction
+        lr-warmup-init lr-warmup-iters lr-warmup-samples lr-wsd-decay-iters lr-wsd-decay-samples lr-wsd-decay-style
+        make-vocab-size-divisible-by manual-gc-eval manual-gc-interval master-addr master-port max-restarts
+        max-tokens-to-oom merge-file microbatch-group-size-per-virtual-pipeline-stage min-loss-scale min-lr
+        moe-deepep-num-sms moe-flex-dispatcher-backend moe-router-bias-update-rate moe-router-dtype
+        moe-token-drop-policy moe-upcycling-granularity monitor-interval mtp-loss-scaling-factor
         nccl-communicator-config-path node-rank non-persistent-ckpt-type non-persistent-save-interval
         num-dataset-builder-threads num-workers one-logger-project one-logger-run-name pretrained-checkpoint
         profile-step-end profile-step-start rdzv-backend rdzv-endpoint rdzv-id redirects rerun-mode role run-path save
-        save-interval save-retain-interval seed sgd-momentum split start-method start-weight-decay
-        straggler-ctrlr-port straggler-minmax-count t te-rng-tracker tee tensorboard-dir tensorboard-log-interval
-        tensorboard-queue-size test-data-path tiktoken-num-special-tokens tiktoken-pattern tiktoken-special-tokens
-        timing-log-level timing-log-option tokenizer-model tokenizer-prompt-format tp-comm-bootstrap-backend
-        tp-comm-overlap-cfg train-iters train-samples transformer-impl vocab-file wandb-entity wandb-exp-name
-        wandb-project wandb-save-dir weight-decay weight-decay-incr-style)",
+        save-interval save-retain-interval seed split start-method start-weight-decay straggler-ctrlr-port
+        straggler-minmax-count t te-rng-tracker tee tensorboard-dir tensorboard-log-interval tensorboard-queue-size
+        test-data-path tiktoken-num-special-tokens tiktoken-pattern tiktoken-special-tokens timing-log-level
+        timing-log-option tokenizer-model tokenizer-prompt-format tp-comm-bootstrap-backend tp-comm-overlap-cfg
+        train-iters train-samples vocab-file wandb-entity wandb-exp-name wandb-project wandb-save-dir
+        weight-decay-incr-style)",
      .values = 1,
      .isHarmless = true},
-    {.name = "data-path profile-ranks spec train-data-path valid-data-path", .values = kManyValues, .isHarmless = true},
+    {.name = "data-path profile-ranks train-data-path valid-data-path", .values = kManyValues, .isHarmless = true},
     // Changes of the step that MoePlan does not model.
-    {"cuda-graph-impl", 1, kInsteadOfGraphs},
+    {.name = "attention-backend", .values = 1, .instead = "fused attention", .same = "auto flash fused"},
+    {.name = "cuda-graph-impl", .values = 1, .instead = kInsteadOfGraphs, .same = "none"},
     {"cuda-graph-scope", kManyValues, kInsteadOfGraphs},
     {"enable-cuda-graph external-cuda-graph", 0, kInsteadOfGraphs},
+    {.name = "exp-avg-dtype exp-avg-sq-dtype main-grads-dtype main-params-dtype",
+     .values = 1,
+     .instead = "f32, which needs more memory",
+     .same = "fp32"},
     {"fp4-format fp8-format", 1, "products in bf16, which take longer"},
     {"moe-expert-rank-capacity-factor", 1, "a dropless layer, whose memory --max-load bounds"},
+    {.name = "moe-router-load-balancing-type",
+     .values = kManyValues,
+     .instead = "routing to the experts with the best scores, and the auxiliary loss of each micro-batch (aux_loss)",
+     .same = "aux_loss none"},
     {"moe-shared-expert-overlap", 0, "shared experts beside exchanges where the plan's streams allow it"},
+    {.name = "moe-z-loss-coeff", .values = 1, .instead = "no loss of the router's logits", .same = "0 0.0"},
     {"mtp-num-layers", 1, "a model that predicts one token, without the layers of multi-token prediction"},
     {"optimizer-cpu-offload", 0, "an optimizer on the GPU, which needs more memory there"},
     {"cpu-offloading-num-layers", 1, "activations that stay on the GPU, which needs more memory there"},
     {"rampup-batch-size", kManyValues, "steps of the whole --global-batch-size"},
+    {"spec", kManyValues, "the layers that the other flags describe, with softmax attention"},
     {"tp-comm-overlap", 0, "exchanges of tensor parallelism beside other launches, and not inside products"},
+    {.name = "transformer-impl",
+     .values = 1,
+     .instead = "the launches of Transformer Engine's layers",
+     .same = "transformer_engine"},
     {"use-custom-fsdp use-torch-fsdp2", 0,
      "what --use-distributed-optimizer asks for; --use-megatron-fsdp is read as ZeRO"},
     {"linear-attention-type", 1, "softmax attention"},

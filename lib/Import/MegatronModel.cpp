@@ -25,6 +25,13 @@ static bool hasBias(JsonReader &reader) { return !reader.getBool("disable_bias_l
 static Activation getActivation(JsonReader &reader) {
   if (reader.getBool("squared_relu", false))
     reader.fail("squared_relu", "no such argument, since MoePlan does not have squared ReLU,");
+  StringRef offset = "glu_linear_offset", limit = "activation_func_clamp_value";
+  bool isBounded = reader.getBool("quick_geglu", false) && !reader.getBool("swiglu", false);
+  if (isBounded && reader.getNumber(offset, kNotNegative, 0) != 1)
+    reader.fail(offset, "1, with --quick-geglu,");
+  for (StringRef key : {offset, limit})
+    if (!isBounded && reader.find(key) && reader.getNumber(key, kNotNegative) != 0)
+      reader.fail(key, "no such argument without --quick-geglu, since MoePlan changes only that unit,");
   if (reader.getBool("swiglu", false))
     return Activation::swiglu;
   return reader.getBool("quick_geglu", false) ? Activation::swiglu_clamped : Activation::gelu_tanh;
@@ -42,7 +49,8 @@ static void readRouter(JsonReader &reader, LayerSpec &layer) {
 
 static void readMoeLayer(JsonReader &reader, LayerSpec &layer) {
   layer.activation = getActivation(reader);
-  readNumber(reader, "activation_func_clamp_value", kPositive, layer.activationLimit);
+  constexpr double noLimit = 1e30;
+  layer.activationLimit = reader.getNumber("activation_func_clamp_value", kPositive, noLimit);
   layer.gateBias = layer.expertBiases = hasBias(reader);
   layer.sharedHidden = reader.getInteger("moe_shared_expert_intermediate_size", 0, kMaxSize, 0);
   layer.sharedGate = layer.sharedHidden > 0 && reader.getBool("moe_shared_expert_gate", false);
@@ -197,12 +205,17 @@ static void readNormsAndBiases(JsonReader &reader, ModelSpec &model) {
   model.attention.inputBiases = isBiased || reader.getBool("add_qkv_bias", false);
   if (reader.getBool("qk_layernorm", false) && !model.attention.latent)
     model.attention.headNorm = HeadNorm::head;
+  if (model.attention.latent)
+    model.attention.latent->eps = model.eps;
   model.attention.sinks = reader.getChoice("softmax_type", {"vanilla", "learnable"}, 0) == 1;
 }
 
 static void readRouterLoss(JsonReader &reader, ModelSpec &model) {
   model.routerLoss.balance = reader.getNumber("moe_aux_loss_coeff", kNotNegative, 0);
   std::vector<std::string> types = reader.getStrings("moe_router_load_balancing_type");
+  for (StringRef type : types)
+    if (!llvm::is_contained({"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none"}, type))
+      reader.fail("moe_router_load_balancing_type", "aux_loss, seq_aux_loss, global_aux_loss, sinkhorn or none");
   bool isOff = !types.empty() && llvm::none_of(types, [](StringRef type) { return type.ends_with("aux_loss"); });
   model.routerLoss.isAdded = !isOff && model.routerLoss.balance > 0;
 }
@@ -223,7 +236,11 @@ static void readRest(JsonReader &reader, const LayerSpec &layer, ModelSpec &mode
 //===----------------------------------------------------------------------===//
 
 /// Returns the vocabulary. Some tokenizers have a fixed one; others take it from a file that the arguments name.
-static int64_t getVocabulary(JsonReader &reader, ModelConfig &config) {
+static int64_t getVocabulary(JsonReader &reader, std::optional<int64_t> given, ModelConfig &config) {
+  if (given && (*given < 1 || *given > kMaxVocabulary))
+    reader.fail("tokenizer_type", "--vocab-size from 1 to " + Twine(kMaxVocabulary));
+  if (given)
+    return *given;
   StringRef key = reader.find("padded_vocab_size") ? "padded_vocab_size" : "vocab_size";
   if (reader.find(key))
     return reader.getInteger(key, 1, kMaxVocabulary);
@@ -263,7 +280,7 @@ static void setAttention(JsonReader &reader, Family &family) {
 }
 
 /// Makes a family for these arguments, since the meaning of an absent one depends on the others.
-static Family makeFamily(JsonReader &reader, ModelConfig &config, bool whole) {
+static Family makeFamily(JsonReader &reader, ModelConfig &config, bool whole, std::optional<int64_t> vocabulary) {
   bool isMoe = reader.find("num_experts");
   int64_t hidden = reader.getInteger("hidden_size", 1, kMaxSize, 1);
   // Megatron makes a gated unit, which has a third matrix, two thirds as wide.
@@ -300,7 +317,7 @@ static Family makeFamily(JsonReader &reader, ModelConfig &config, bool whole) {
                       .readMore = readRest};
   setAttention(reader, family);
   if (whole)
-    family.model.vocabulary = getVocabulary(reader, config);
+    family.model.vocabulary = getVocabulary(reader, vocabulary, config);
   return family;
 }
 
@@ -325,7 +342,8 @@ static void addScaling(JsonReader &reader, llvm::json::Object &defaults) {
     defaults["rope_scaling"] = std::move(scaling);
 }
 
-llvm::Expected<ModelConfig> mlir::moe::readMegatronModel(const MegatronArguments &arguments, bool whole) {
+llvm::Expected<ModelConfig> mlir::moe::readMegatronModel(const MegatronArguments &arguments, bool whole,
+                                                         std::optional<int64_t> vocabulary) {
   llvm::Expected<JsonReader> reader = JsonReader::parse(arguments.json, arguments.fileName);
   if (!reader)
     return reader.takeError();
@@ -339,7 +357,7 @@ llvm::Expected<ModelConfig> mlir::moe::readMegatronModel(const MegatronArguments
   addScaling(*reader, defaults);
   reader->setDefaults(defaults);
   ModelConfig config;
-  Family family = makeFamily(*reader, config, whole);
+  Family family = makeFamily(*reader, config, whole, vocabulary);
   if (family.layerKeys.experts.empty() && !whole)
     reader->fail("num_experts", "the number of experts, or --whole-model for a model without,");
   config.architecture = family.architectures.front().str();

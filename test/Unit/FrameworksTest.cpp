@@ -203,6 +203,28 @@ TEST(MegatronJobTest, Errors) {
             "job.sh:1:1: error: expected arguments of Megatron-LM, such as '--num-layers 32'");
 }
 
+/// The optimizer's numbers of the small job with `more`.
+std::vector<std::pair<StringRef, double>> readNumbers(const std::string &more) {
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  context.loadDialect<MoeDialect>();
+  MegatronArguments arguments = llvm::cantFail(parseMegatronArguments(kSmall + more, "job.sh"));
+  return llvm::cantFail(readMegatronJob(&context, arguments, 8, 4, 4)).optimizerNumbers;
+}
+
+TEST(MegatronJobTest, OptimizerNumbers) {
+  using Numbers = std::vector<std::pair<StringRef, double>>;
+  EXPECT_EQ(readNumbers("--adam-beta2 0.95 --weight-decay 0.1"),
+            (Numbers{{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight-decay", 0.1}, {"clip-norm", 1}}));
+  EXPECT_EQ(readNumbers("--optimizer sgd --clip-grad 0"),
+            (Numbers{{"momentum", 0.9}, {"weight-decay", 0.01}, {"clip-norm", 0}}));
+}
+
+TEST(MegatronJobTest, Vocabulary) {
+  MegatronArguments arguments = llvm::cantFail(parseMegatronArguments(kSmall, "job.sh"));
+  EXPECT_EQ(llvm::cantFail(readMegatronModel(arguments, /*whole=*/true)).model->vocabulary, 128);
+  EXPECT_EQ(llvm::cantFail(readMegatronModel(arguments, /*whole=*/true, 500)).model->vocabulary, 500);
+}
+
 std::vector<std::string> readRemarks(const std::string &text) {
   llvm::Expected<MegatronArguments> arguments = parseMegatronArguments(text, "job.sh");
   EXPECT_TRUE(static_cast<bool>(arguments)) << llvm::toString(arguments.takeError());
@@ -222,12 +244,12 @@ TEST(MegatronArgumentsTest, Remarks) {
       readRemarks("--num-layers 4 \\\n --num-layers=8\n"),
       std::vector<std::string>{"2: '--num-layers' was given before, on line 1, with another value; as in Megatron-LM "
                                "the last one is taken"});
+  EXPECT_EQ(readRemarks("TP=1\nTP=2\n--tensor-model-parallel-size $TP\n"),
+            std::vector<std::string>{"3: '--tensor-model-parallel-size': the file sets 'TP' to different values; 2 is "
+                                     "taken, the last one before this place that is in no condition"});
   EXPECT_EQ(
-      readRemarks("TP=1\nTP=2\n--tensor-model-parallel-size $TP\n"),
-      std::vector<std::string>{"3: '--tensor-model-parallel-size': the file sets 'TP' to different values; the last "
-                               "one before this place, 2, is taken"});
-  EXPECT_EQ(readRemarks("--num-layers 4 --fp8-format hybrid\n"),
-            std::vector<std::string>{"1: '--fp8-format': MoePlan takes products in bf16, which take longer instead"});
+      readRemarks("--num-layers 4 --fp8-format hybrid\n"),
+      std::vector<std::string>{"1: '--fp8-format hybrid': MoePlan takes products in bf16, which take longer instead"});
 }
 
 /// Forms of arguments in scripts.
@@ -250,6 +272,63 @@ TEST(MegatronArgumentsTest, Shell) {
                            "\"moe_layer_freq\": \"([0]*1+[1]*3)\"",
                            "\"recompute_modules\": [\"layernorm\",\"moe_act\"]", "\"bf16\": true"})
     EXPECT_NE(arguments->json.find(part), std::string::npos) << part << " is not in " << arguments->json;
+}
+
+/// A script with `text` between a model and the command that trains it with ARGS.
+std::string makeScript(const std::string &text) {
+  return "ARGS=(--num-layers 4)\n" + text + "\ntorchrun train.py ${ARGS[@]}\n";
+}
+
+TEST(MegatronArgumentsTest, FlagsThatNoCommandGetsForSure) {
+  using Remarks = std::vector<std::string>;
+  const Remarks condition = {"3: '--swiglu' stands in a condition or a loop, so it is left out"};
+  for (const char *text : {"if [ \"$A\" = 1 ]; then\nARGS+=(--swiglu)\nfi", "case $A in\n1) ARGS+=(--swiglu);;\nesac",
+                           "for A in 1 2; do\nARGS=\"$ARGS --swiglu\"\ndone", "cd x &&\nfalse || ARGS+=(--swiglu)",
+                           "\n[ -n \"$A\" ] && ARGS+=(--swiglu)", "while read A\ndo ARGS+=(--swiglu)\ndone"})
+    EXPECT_EQ(readRemarks(makeScript(text)), condition) << text;
+  EXPECT_EQ(readRemarks(makeScript("OTHER=(--swiglu)\nMORE=(${OTHER[@]})")),
+            Remarks{"2: '--swiglu' stands in the variable 'OTHER', which no command uses, so it is left out"});
+  for (const char *head : {"add() {", "add () {", "function add {"})
+    EXPECT_EQ(readRemarks(makeScript(head + std::string("\nARGS+=(--swiglu)\n}"))),
+              Remarks{"3: '--swiglu' stands in the function 'add', which no command calls, so it is left out"})
+        << head;
+  // These are reached, or change nothing.
+  for (const char *text : {"add() {\nARGS+=(--swiglu)\n}\nadd", "MORE=(--swiglu)\nARGS+=(${MORE[@]})",
+                           "MORE=\"--swiglu\"\necho $MORE", "cd x && ARGS+=(--swiglu)",
+                           "if true; then\nARGS+=(--wandb-project x)\nfi", "if true; then\necho\nfi\nARGS+=(--swiglu)"})
+    EXPECT_EQ(readRemarks(makeScript(text)), Remarks()) << text;
+  // A file of variables, which another script uses.
+  EXPECT_EQ(readRemarks("ARGS=(--num-layers 4)\nOTHER=(--swiglu)\n"), Remarks());
+  EXPECT_EQ(readRemarks(makeScript("source env.sh")),
+            Remarks{"2: 'source': MoePlan does not read another file; variables and flags of that file must be in this "
+                    "one"});
+}
+
+TEST(MegatronArgumentsTest, ValuesOfVariables) {
+  auto read = [](const std::string &text) {
+    llvm::Expected<MegatronArguments> arguments =
+        parseMegatronArguments(text + "\n--num-layers $N --hidden-size 8\n", "job.sh");
+    return arguments ? arguments->json : llvm::toString(arguments.takeError());
+  };
+  for (auto [text, value] :
+       {std::pair("N=$((2 + 3 * 4))", "14"), std::pair("A=4\nN=$(( (A - 1) * $A / 2 ))", "6"),
+        std::pair("A=4\nN=\"$((${A} % 3 - -2))\"", "3"), std::pair("N=4\nif true; then\nN=8\nfi", "4")})
+    EXPECT_NE(read(text).find("\"num_layers\": " + std::string(value)), std::string::npos) << read(text);
+  // This is no number, and stays as it is.
+  EXPECT_NE(read("N=$((B * 2))").find("\"$((B * 2))\""), std::string::npos) << read("N=$((B * 2))");
+}
+
+TEST(MegatronArgumentsTest, FlagsThatMoePlanReplaces) {
+  auto replaced = [](const std::string &flag) { return readRemarks("--num-layers 4\n" + flag + "\n").size(); };
+  for (const char *flag :
+       {"--spec a.b get", "--transformer-impl local", "--attention-backend unfused",
+        "--moe-router-load-balancing-type sinkhorn", "--moe-router-load-balancing-type seq_aux_loss",
+        "--moe-z-loss-coeff 1e-3", "--exp-avg-dtype bf16", "--main-grads-dtype bf16", "--multi-latent-attention"})
+    EXPECT_EQ(replaced(flag), 1u) << flag;
+  for (const char *flag :
+       {"--transformer-impl transformer_engine", "--attention-backend auto", "--moe-z-loss-coeff 0",
+        "--moe-router-load-balancing-type aux_loss", "--exp-avg-dtype fp32", "--multi-latent-attention --qk-layernorm"})
+    EXPECT_EQ(replaced(flag), 0u) << flag;
 }
 
 TEST(PipelineLayoutTest, ReadAndWrite) {

@@ -1,7 +1,9 @@
 //===- JobCommandLine.cpp - a job of another framework --------------------===//
 #include "CompileCommandLine.h"
 
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Support/UsageError.h"
@@ -15,6 +17,8 @@ void CompileCommandLine::setStepDefaults(bool isOpen) {
   if (isTraining()) {
     setDefault("optimizer", job->optimizer);
     setDefault("grad-dtype", job->wideGradients ? "f32" : "model");
+    for (auto [option, number] : job->optimizerNumbers)
+      setDefault(option, llvm::to_string(llvm::format("%.9g", number)));
   }
   if (isOpen && !isGiven("micro-batches"))
     setDefault("global-batch", llvm::Twine(job->globalBatch));

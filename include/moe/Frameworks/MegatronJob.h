@@ -17,6 +17,8 @@ struct MegatronJob {
   std::string dtype;          ///< "bf16", "f16" or "f32"
   std::string optimizer;      ///< "adam" or "sgd"
   bool wideGradients = false; ///< gradients are summed in f32
+  /// Numbers of the optimizer, by the options of moe-compile.
+  std::vector<std::pair<StringRef, double>> optimizerNumbers;
   /// Differences between the plan and the job.
   std::vector<ConfigRemark> remarks;
 };

@@ -27,8 +27,9 @@ struct MegatronArguments {
 /// `file:line:column: error: ..`. Source: megatron/training/arguments.py of Megatron-LM, core_v0.15.
 llvm::Expected<MegatronArguments> parseMegatronArguments(llvm::StringRef text, llvm::StringRef fileName);
 
-/// Reads the model that the arguments describe, as parseModelConfig does.
-llvm::Expected<ModelConfig> readMegatronModel(const MegatronArguments &arguments, bool whole);
+/// Reads the model that the arguments describe, as parseModelConfig does. `vocabulary` replaces theirs.
+llvm::Expected<ModelConfig> readMegatronModel(const MegatronArguments &arguments, bool whole,
+                                              std::optional<int64_t> vocabulary = std::nullopt);
 
 /// Marks a flag that takes all values up to the next flag.
 inline constexpr int kManyValues = -1;
@@ -38,6 +39,8 @@ struct MegatronFlag {
   int values = 0;       ///< number of values after it
   /// Substitute that MoePlan takes for it; empty if it is taken as it is.
   llvm::StringRef instead = {};
+  /// Values for which the substitute is the same, with spaces between them.
+  llvm::StringRef same = {};
   /// No result of MoePlan depends on it.
   bool isHarmless = false;
   /// Field of Megatron-Bridge's configuration that means the same. A name that ends in '.' is a part of the
