@@ -134,7 +134,7 @@ static Family getDenseQwen2() {
           .modelTypes = {"qwen2"},
           .layerKeys = getLayerKeys(),
           .model = {.attention = {.inputBiases = true}},
-          .modelKeys = {.headDim = {}, .fixed = refuseQwenWindow()},
+          .modelKeys = {.fixed = refuseQwenWindow()},
           .checkpoint = getDenseNames()};
 }
 

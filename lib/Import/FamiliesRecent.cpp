@@ -132,6 +132,13 @@ static void readErnieBlocks(JsonReader &reader, const LayerSpec &, ModelSpec &mo
     readSize(reader, "intermediate_size", kMaxSize, model.denseHidden);
 }
 
+/// The model divides the chosen scores by their sum, or by this number if it is larger.
+static void readErnieLayer(JsonReader &reader, LayerSpec &) {
+  constexpr double leastSum = 1e-6;
+  if (reader.getNumber("moe_norm_min", kNotNegative, 0) > leastSum)
+    reader.fail("moe_norm_min", "at most 1e-6, since MoePlan divides scores by their sum,");
+}
+
 /// ERNIE 4.5: chosen by softmax plus a selection bias; pairs of rotary positions are neighbours.
 static Family getErnie() {
   return {.architectures = {"Ernie4_5_MoeForCausalLM", "Ernie4_5_MoEForCausalLM"},
@@ -140,7 +147,7 @@ static Family getErnie() {
           .layerKeys = {.experts = "moe_num_experts",
                         .topK = "moe_k",
                         .sharedCount = "moe_num_shared_experts",
-                        .fixed = {.ignored = {"moe_norm_min"}}},
+                        .readMore = readErnieLayer},
           .model = {.attention = {.rotary = RotarySpec{.interleaved = true}}},
           .modelKeys = {.attentionDropout = {},
                         .routerLoss = getRouterLossKeys(),
@@ -189,10 +196,7 @@ static Family getGranite() {
           .modelTypes = {"granitemoe"},
           .layer = {.renormalize = true},
           .layerKeys = {.expertHidden = "intermediate_size", .experts = "num_local_experts"},
-          .modelKeys = {.headDim = {},
-                        .biases = "attention_bias",
-                        .routerLoss = getRouterLossKeys(),
-                        .readMore = readGraniteScales},
+          .modelKeys = {.biases = "attention_bias", .routerLoss = getRouterLossKeys(), .readMore = readGraniteScales},
           .checkpoint = {kBlock, {names::kLlamaBlock, names::kGraniteExperts}, names::kLlamaModel}};
 }
 
@@ -338,7 +342,7 @@ static void readDbrxModel(JsonReader &reader, const LayerSpec &, ModelSpec &mode
   model.dropout.attention = own.getNumber("attn_pdrop", kNotNegative, 0);
   // Published configurations have the base here; those that transformers writes have it in `rope_parameters`.
   if (!reader.find("rope_parameters"))
-    readNumber(own, "rope_theta", kPositive, attention.rotary->base);
+    readNumber(own, "rope_theta", kRotaryBase, attention.rotary->base);
 }
 
 /// DBRX: layer norms without beta; queries, keys and values are bounded.

@@ -29,6 +29,10 @@ inline constexpr int64_t kMaxExperts = 1 << 16;
 inline constexpr int64_t kMaxVocabulary = 1 << 24;
 inline constexpr int64_t kMaxBlocks = 10000;
 
+// Other values are mistakes, such as an exponent without its sign.
+inline constexpr NumberRange kNormEps{0, 0.1, false, "a number greater than 0 and at most 0.1"};
+inline constexpr NumberRange kRotaryBase{1, 1e12, true, "a number from 1 to 1e12"};
+
 /// A name of an activation in configurations.
 using ActivationName = std::pair<llvm::StringRef, Activation>;
 inline constexpr ActivationName kGatedActivations[] = {{"silu", Activation::swiglu}, {"swish", Activation::swiglu}};

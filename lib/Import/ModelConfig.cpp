@@ -106,8 +106,7 @@ static void readQuantization(JsonReader &reader) {
 }
 
 /// Describes the keys that are still unread after the whole model.
-static std::optional<ConfigRemark> describeOtherKeys(const JsonReader &reader, StringRef architecture) {
-  std::vector<JsonReader::Key> keys = reader.getOtherKeys(isHarmlessKey);
+static std::optional<ConfigRemark> describeOtherKeys(llvm::ArrayRef<JsonReader::Key> keys, StringRef architecture) {
   if (keys.empty())
     return std::nullopt;
   std::string names;
@@ -141,14 +140,32 @@ static bool checkParts(JsonReader &reader, const Family &family, bool whole) {
   return !reader.hasFailed();
 }
 
+static StringRef getTextKey(const Family &family) {
+  return family.nested.empty() ? StringRef("text_config") : family.nested;
+}
+
+/// Whether another object describes the text model. Models of all families may have one in a multimodal configuration.
+static bool hasNestedText(const JsonReader &reader, const Family &family) { return reader.find(getTextKey(family)); }
+
 /// Finds the object that describes the text model.
 static JsonReader findText(JsonReader &reader, const Family &family) {
-  if (family.nested.empty() || !reader.find(family.nested))
+  if (!hasNestedText(reader, family))
     return reader;
   // Parts that are not text, and their tokens.
   reader.accept({"vision_config", "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id",
                  "image_token_index", "boi_token_index", "eoi_token_index"});
-  return reader.getObject(family.nested);
+  return reader.getObject(getTextKey(family));
+}
+
+/// Refuses an object with the sizes of a model that nothing has read.
+static void checkNested(JsonReader &reader, llvm::ArrayRef<JsonReader::Key> otherKeys) {
+  for (const JsonReader::Key &key : otherKeys) {
+    const llvm::json::Value *value = reader.find(key.path);
+    const llvm::json::Object *object = value ? value->getAsObject() : nullptr;
+    if (object && (object->get("hidden_size") || object->get("num_hidden_layers")))
+      return reader.fail(key.path,
+                         "no configuration of a model inside another, except for text_config and vision_config,");
+  }
 }
 
 /// Place of the number of experts in the file, or of the hidden size.
@@ -185,16 +202,18 @@ llvm::Expected<ModelConfig> mlir::moe::parseModelConfig(StringRef file, StringRe
     return config;
   ModelSpec model = readModel(text, *family, config.layer);
   // The object around the text has this key in multimodal models.
-  if (!family->nested.empty() && reader->find(family->nested))
+  if (hasNestedText(*reader, *family))
     model.tiedHead = reader->getBool("tie_word_embeddings", false);
   readQuantization(*reader);
+  const std::vector<JsonReader::Key> otherKeys = reader->getOtherKeys(isHarmlessKey);
+  checkNested(*reader, otherKeys);
   if (reader->hasFailed() && whole)
     return reader->takeError();
   if (reader->hasFailed())
     config.otherKeys = {(reader->getErrorText() + ", for a whole model; so other keys were not checked").str(),
                         reader->getErrorPlace()};
   else
-    config.otherKeys = describeOtherKeys(*reader, config.architecture);
+    config.otherKeys = describeOtherKeys(otherKeys, config.architecture);
   if (whole) {
     config.model = std::move(model);
     readPlaces(text, *family, config);

@@ -120,11 +120,12 @@ static void readSparseBlocks(JsonReader &reader, const SparseKeys &keys, const L
       reader.fail(key, "an integer");
   int64_t step = 1;
   readSize(reader, keys.step, kMaxBlocks, step);
-  int64_t first = keys.first.empty() ? 0 : reader.getInteger(keys.first, 0, kMaxBlocks, 0);
+  auto count = static_cast<int64_t>(model.blocks.size());
+  int64_t first = keys.first.empty() ? 0 : reader.getInteger(keys.first, 0, count, 0);
   std::vector<int64_t> dense;
   if (!keys.denseList.empty())
     dense = reader.getIntegers(keys.denseList, 0, kMaxBlocks);
-  for (int64_t i = 0; i < static_cast<int64_t>(model.blocks.size()); ++i)
+  for (int64_t i = 0; i < count; ++i)
     model.blocks[i].isMoe = layer.experts > 0 && (i + 1) % step == 0 && i >= first && !llvm::is_contained(dense, i);
 }
 
@@ -178,7 +179,7 @@ ModelSpec mlir::moe::readModel(JsonReader &reader, const Family &family, const L
   readSize(reader, keys.vocabulary, kMaxVocabulary, model.vocabulary);
   readSize(reader, keys.learnedPositions, kMaxVocabulary, model.learnedPositions);
   readSize(reader, keys.tokenTypes, kMaxSize, model.tokenTypes);
-  readNumber(reader, keys.eps, kPositive, model.eps);
+  readNumber(reader, keys.eps, kNormEps, model.eps);
   readFlag(reader, keys.tiedHead, model.tiedHead);
   readNumber(reader, keys.embeddingDropout, kProbability, model.dropout.embedding);
   readNumber(reader, keys.attentionDropout, kProbability, model.dropout.attention);

@@ -139,7 +139,7 @@ void mlir::moe::readRotary(JsonReader &reader, const RotaryKeys &keys, StringRef
                            RotarySpec &rotary) {
   if (dim % 2 != 0)
     reader.fail(dimKey, "an even size of heads, as rotary positions need it, " + Twine(dim) + " being odd,");
-  readNumber(reader, "rope_theta", kPositive, rotary.base);
+  readNumber(reader, "rope_theta", kRotaryBase, rotary.base);
   readShare(reader, keys, dim, rotary);
   StringRef key = getScalingKey(reader);
   if (!reader.find(key))
@@ -147,7 +147,7 @@ void mlir::moe::readRotary(JsonReader &reader, const RotaryKeys &keys, StringRef
   JsonReader scaling = reader.getObject(key);
   if (refuseNested(reader, key, scaling))
     return;
-  readNumber(scaling, "rope_theta", kPositive, rotary.base);
+  readNumber(scaling, "rope_theta", kRotaryBase, rotary.base);
   readShare(scaling, keys, dim, rotary);
   readScaling(reader, scaling, keys, rotary.dim > 0 ? rotary.dim : dim, rotary);
 }

@@ -79,6 +79,11 @@ static std::vector<std::string> getFolders(StringRef kind) {
 llvm::Expected<std::string> mlir::moe::findShareFile(StringRef kind, StringRef name) {
   if (fs::exists(name) && !fs::is_directory(name))
     return name.str();
+  bool isModel = kind == "models";
+  llvm::SmallString<256> config(name);
+  path::append(config, "config.json");
+  if (isModel && !name.empty() && fs::exists(config))
+    return config.str().str();
   std::string stem = StringRef(path::filename(name)).lower();
   if (StringRef(stem).ends_with(".json"))
     stem.resize(stem.size() - 5);
@@ -86,7 +91,7 @@ llvm::Expected<std::string> mlir::moe::findShareFile(StringRef kind, StringRef n
   for (const std::string &folder : getFolders(kind)) {
     llvm::SmallString<256> file(folder);
     path::append(file, stem + ".json");
-    if (!stem.empty() && fs::exists(file))
+    if (!stem.empty() && !name.contains('/') && fs::exists(file))
       return file.str().str();
     std::error_code ec;
     for (fs::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec))
@@ -94,6 +99,8 @@ llvm::Expected<std::string> mlir::moe::findShareFile(StringRef kind, StringRef n
         known.insert(path::stem(it->path()).str());
   }
   std::vector<StringRef> names(known.begin(), known.end());
-  return llvm::createStringError("error: '" + name + "': expected a file or the name of one of the shared " + kind +
-                                 ", which are " + llvm::join(known, ", ") + suggestName(stem, names));
+  return llvm::createStringError("error: '" + name + "': expected a file" +
+                                 (isModel ? ", a folder with a config.json" : "") +
+                                 " or the name of one of the shared " + kind + ", which are " +
+                                 llvm::join(known, ", ") + suggestName(stem, names));
 }

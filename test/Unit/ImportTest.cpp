@@ -7,12 +7,15 @@
 #include "moe/Import/ModelConfig.h"
 #include "moe/Support/InputFile.h"
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <ostream>
 
 using namespace mlir::moe;
@@ -500,23 +503,44 @@ TEST(ModelConfig, Syntax) {
 
 // Keys inside other values, in strings, and written with escapes do not affect the places.
 TEST(ModelConfig, Places) {
-  std::string text = "{\"note\": \"\\\"hidden_size\\\": {\", \"text_config\": {\"hidden_size\": 4},\n"
+  std::string text = "{\"note\": \"\\\"hidden_size\\\": {\", \"vision_config\": {\"hidden_size\": 4},\n"
                      " \"list\": [\"hidden_size\", {}], \"architectures\": [\"MixtralForCausalLM\"],\n"
                      "\t\"hidden\\u005fsize\": 0}";
   EXPECT_EQ(errorOf(text), "c.json:3:2: error: 'hidden_size': expected an integer from 1 to 1048576 but got 0");
 }
 
-// A shared file is found by its name, with or without its owner. The error for an unknown name lists all names.
+// A model of any family may be the text model of a multimodal configuration.
+TEST(ModelConfig, NestedText) {
+  std::string text = "{\"architectures\": [\"MixtralForCausalLM\"], \"hidden_size\": 8, \"text_config\": " +
+                     readShared("mixtral-8x7b") + "}";
+  EXPECT_EQ(llvm::cantFail(parseModelConfig(text, "c.json", /*whole=*/false)).layer.hidden, 4096);
+}
+
+// A shared file is found by its name alone. The error for another path lists all names.
 TEST(ShareDir, FindsByName) {
   std::string path = std::string(MOE_SHARE_DIR) + "/models/switch-base-8.json";
-  for (const char *name :
-       {"switch-base-8", "google/switch-base-8", "Switch-Base-8", "switch-base-8.json", path.c_str()})
+  for (const char *name : {"switch-base-8", "Switch-Base-8", "switch-base-8.json", path.c_str()})
     EXPECT_EQ(llvm::cantFail(findShareFile("models", name)), path) << name;
-  for (const char *name : {"", "/", "no-such-model", "."}) {
+  for (const char *name :
+       {"", "/", "no-such-model", ".", "google/switch-base-8", "/nonexistent/switch-base-8.json", MOE_SHARE_DIR}) {
     llvm::Expected<std::string> found = findShareFile("models", name);
     ASSERT_FALSE(static_cast<bool>(found)) << name;
     EXPECT_NE(llvm::toString(found.takeError()).find("mixtral-8x7b"), std::string::npos);
   }
+  EXPECT_FALSE(llvm::expectedToOptional(findShareFile("clusters", "mine/hgx-h100.json")));
+}
+
+// A folder with a config.json, as transformers saves one, is a model even if a shared model has its name.
+TEST(ShareDir, ReadsFolders) {
+  llvm::SmallString<128> folder;
+  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("moeplan", folder));
+  std::string model = (folder + "/switch-base-8").str(), config = model + "/config.json";
+  ASSERT_FALSE(llvm::sys::fs::create_directory(model));
+  EXPECT_FALSE(llvm::expectedToOptional(findShareFile("models", model)));
+  std::ofstream(config) << "{}";
+  EXPECT_EQ(llvm::cantFail(findShareFile("models", model)), config);
+  EXPECT_FALSE(llvm::expectedToOptional(findShareFile("clusters", model)));
+  llvm::sys::fs::remove_directories(folder);
 }
 
 } // namespace

@@ -537,6 +537,18 @@ TEST(ModelSpec, Errors) {
             "'partial_rotary_factor': expected a number but got null");
   EXPECT_EQ(errorWith("qwen3-30b-a3b", "decoder_sparse_step", nullptr),
             "'decoder_sparse_step': expected an integer but got null");
+  // These are mistakes.
+  EXPECT_EQ(errorWith("mixtral-8x7b", "rms_norm_eps", 1e5),
+            "'rms_norm_eps': expected a number greater than 0 and at most 0.1 but got 100000");
+  for (double base : {0.5, 1e13})
+    EXPECT_NE(errorWith("mixtral-8x7b", "rope_theta", base).find("expected a number from 1 to 1e12"),
+              std::string::npos);
+  EXPECT_EQ(errorWith("deepseek-v3", "first_k_dense_replace", 62),
+            "'first_k_dense_replace': expected an integer from 0 to 61 but got 62");
+  EXPECT_NE(errorWith("ernie-4.5-21b-a3b", "moe_norm_min", 0.1).find("'moe_norm_min': expected at most 1e-6"),
+            std::string::npos);
+  EXPECT_EQ(errorWith("mixtral-8x7b", "llm_config", json::Object{{"hidden_size", 64}}).substr(0, 74),
+            "'llm_config': expected no configuration of a model inside another, except ");
   EXPECT_EQ(errorWith("qwen3-30b-a3b", "head_dim", 3),
             "'head_dim': expected an even size of heads, as rotary positions need it, 3 being odd, but got 3");
   EXPECT_EQ(errorWith("qwen3-30b-a3b", "use_sliding_window", true),

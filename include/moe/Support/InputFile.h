@@ -19,9 +19,10 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readInputFile(llvm::StringRe
 /// deep, which could exceed its stack. The text of an error is a complete diagnostic.
 llvm::Error checkMlirText(llvm::StringRef text, llvm::StringRef path);
 
-/// Finds a JSON file by path or by the name of a shared one: `name` itself if that is a file, or
-/// `<share>/<kind>/<last part of name>[.json]`, in lower case. <share> is ../share/moeplan beside the executable's
-/// folder, or the source tree's share/. The error names the shared files that there are, and the nearest of them.
+/// Finds a JSON file: `name` itself if that is a file, `name`/config.json of a folder if `kind` is models, or
+/// `<share>/<kind>/<name>[.json]`, in lower case, for a name without `/`. <share> is ../share/moeplan beside the
+/// executable's folder, or the source tree's share/. The error names the shared files that there are, and the nearest
+/// of them.
 llvm::Expected<std::string> findShareFile(llvm::StringRef kind, llvm::StringRef name);
 
 } // namespace mlir::moe
