@@ -276,7 +276,8 @@ def compile_options(suite):
         name = option.split("=")[0]
         bad(f"{name} with a graph", [option], rf"{name} cannot be combined with 'graph\.mlir': it is a model graph, and no configuration")
     bad("missing graph", [], r"none\.mlir: error: cannot read the file: No such file", file="none.mlir")
-    bad("missing configuration", [], r"'none': expected a file or the name of .* switch-base-8", file="none")
+    bad("missing configuration", [], r"'none': expected a file, a folder with a config.json or the name of .* switch-base-8", file="none")
+    bad("a path that does not exist", [], r"'none/mixtral-8x7b\.json': expected a file", file="none/mixtral-8x7b.json")
     bad("a folder", [], r"dir\.mlir: error: expected a file but got a folder", file=make_folder(suite, "dir.mlir"))
     os.symlink("/dev/zero", suite.path("endless.mlir"))
     os.symlink("/dev/zero", suite.path("endless.json"))
@@ -462,8 +463,9 @@ def tensors(suite):
     for value in (math.nan, math.inf, -math.inf):
         gate = np.zeros((8, 4))
         gate[2, 3] = value
+        bad(f"{value}", {"layer0.gate": gate}, r"'layer0\.gate' of .* holds (NaN|Inf) at \[2, 3\]; with --allow-nan such values are taken")
         bad(f"{value} under --verify", {"layer0.gate": gate}, r"argument 'layer0\.gate' holds (NaN|Inf) at \[2, 3\]", status=1,
-            options=["--verify"])
+            options=["--verify", "--allow-nan"])
     safetensors.save(suite.path("good.safetensors"), {"layer0.gate": np.zeros((8, 4)), "x": np.zeros((16, 8))}, "f32")
     suite.expect("tensors: a parameter is missing", ["moe-run", "plan.so", "--load=good.safetensors"],
                  r"lacks 3: 'layer0\.gate_bias', 'layer0\.w1', 'layer0\.w2'; with --allow-missing")

@@ -43,7 +43,7 @@ QUICK = {
     "biases, encoder and decoder": Case("switch", "dp=2,cp=2,mp=2,ep=4,esp=2"),
     "not causal": Case("bert-moe", "cp=4,ep=4", ("--batch=2",)),
     "stages, ring": Case("mixtral", "pp=2,cp=4,ep=4", ("--micro-batches=3", "--recompute=block", "--ring-attention")),
-    "consecutive rows": Case("mixtral", "cp=4,ep=4", ("--schedule=s2+chunks:2",), length=12),
+    "consecutive rows": Case("mixtral", "cp=4,ep=4", ("--schedule=chunks:2",), length=12),
 }
 
 
@@ -58,6 +58,8 @@ def full_cases():
             other, flag = next(others), next(flags)
             if "pp=" in other and not any("micro" in one for one in flag):
                 flag = (*flag, "--micro-batches=2")
+            if "mp=" not in other:
+                flag = tuple(one for one in flag if one != "--schedule=s1")
             yield f"{name}, cp {cp}, {other or 'alone'}{', '.join(('', *flag))}", Case(name, f"cp={cp},{other}".rstrip(","), flag)
     for name in names:
         if name not in WITH_CAPACITY:

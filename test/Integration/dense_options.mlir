@@ -25,7 +25,7 @@
 // RUN: moe-import %S/models/gpt2-moe.json --whole-model --layers=2 --routing-groups=2 --batch=2 --seq=8 -o /dev/null 2>&1 | FileCheck %s --check-prefix=NONE --allow-empty
 
 // RUN: moe-compile %S/models/llama.json --whole-model --seq=8 --parallel=pp=1,dp=2,mp=2 --emit=spmd -o %t.plain 2>&1 | FileCheck %s --check-prefix=NONE --allow-empty
-// RUN: moe-compile %S/models/mixtral.json --whole-model --seq=8 --parallel=dp=2,ep=2 --schedule=s2 --emit=spmd -o /dev/null 2>&1 | FileCheck %s --check-prefix=NONE --allow-empty
+// RUN: moe-compile %S/models/mixtral.json --whole-model --seq=8 --parallel=dp=2,mp=2,ep=2 --schedule=s2 --emit=spmd -o /dev/null 2>&1 | FileCheck %s --check-prefix=NONE --allow-empty
 // NONE-NOT: warning
 
 // The same program but for the sizes of the groups.

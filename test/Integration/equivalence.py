@@ -261,11 +261,11 @@ def check(tools, compile_flags, run_flags, case, folder, log, pipeline=None):
 
 def check_dealt_case(tools, run_flags, dealt, folder, log):
     case, pipeline = dealt
-    return check(tools, [f"--schedule={schedule_of(pipeline)}"], run_flags, case, folder, log, pipeline)
+    return check(tools, [f"--schedule={case[0].fit(schedule_of(pipeline))}"], run_flags, case, folder, log, pipeline)
 
 
 def run_pipelines(tools, dealt, options):
-    named = [(f"{schedule_of(pipeline)}: {describe(*case)}", (case, pipeline)) for case, pipeline in dealt]
+    named = [(f"{case[0].fit(schedule_of(pipeline))}: {describe(*case)}", (case, pipeline)) for case, pipeline in dealt]
     return harness.run_cases(named, partial(check_dealt_case, tools, options.run_flag), options)
 
 
@@ -287,7 +287,8 @@ def run_schedule(tools, schedule, cases, options):
     if schedule and schedule.split("+")[0] == "ppmoe":
         return run_ppmoe(tools, schedule, options)
     flags = [f"--schedule={schedule}"] if schedule else []
-    named = [(describe(*case), case) for case in cases]
+    # S1 and S2 that are the baseline are not run again.
+    named = [(describe(*case), case) for case in cases if not schedule or case[0].fit(schedule) == schedule]
     return harness.run_cases(named, partial(check, tools, flags, options.run_flag), options)
 
 

@@ -131,7 +131,7 @@ def check(tools, seen, case, folder, log):
         file.write(harness.mlir_text(model, o["dtype"], o["max_load"]))
     write_cluster(path("cluster.json"))
     safetensors.save(path("in.safetensors"), steering(o), o["dtype"])
-    schedule = schedule_of(layer, group, o)
+    schedule = layout.fit(schedule_of(layer, group, o))
     _, stderr = tools.call_for_all(log, "moe-compile", path("model.mlir"), layout.flag(), f"--schedule={schedule}",
                                    f"--cluster={path('cluster.json')}", "-o", path("plan.so"))
     if "leaves this" in stderr:

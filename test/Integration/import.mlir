@@ -1,6 +1,6 @@
 // moe-opt reads the output of moe-import. One family has the capacity form, one every routing option, one biases.
 
-// RUN: moe-import google/switch-base-8 --batch=2 --seq=16 | moe-opt | FileCheck %s --check-prefix=SWITCH
+// RUN: moe-import switch-base-8 --batch=2 --seq=16 | moe-opt | FileCheck %s --check-prefix=SWITCH
 // SWITCH-LABEL: func.func @model(
 // SWITCH-SAME: %[[X:[a-z0-9]+]]: tensor<32x768xf32> {moe.name = "x", moe.role = "input"}
 // SWITCH-SAME: %[[GATE:[a-z0-9]+]]: tensor<768x8xf32> {moe.name = "layer0.gate", moe.role = "parameter"}

@@ -12,7 +12,7 @@
 // LLAMA: llama.json:1:2: error: 'architectures': expected a model with experts, or --whole-model for one without, but got ["LlamaForCausalLM"]
 
 // RUN: not moe-import switch-large 2>&1 | FileCheck %s --check-prefix=NAME
-// NAME: error: 'switch-large': expected a file or the name of one of the shared models, which are {{.*}}switch-base-8
+// NAME: error: 'switch-large': expected a file, a folder with a config.json or the name of one of the shared models, which are {{.*}}switch-base-8
 
 // RUN: not moe-import switch-base-8 --batch=-3 2>&1 | FileCheck %s --check-prefix=BATCH
 // BATCH: error: 'batch': expected an integer from 1 to {{[0-9]+}} but got -3

@@ -84,7 +84,7 @@ def describe(case):
     layout, layer, o = case
     words = [f"E {o['experts']}", f"k {o['top_k']}", o["routing"], o["activation"], o["dtype"], f"recompute {o['recompute']}"]
     words += [name for name in ("biases", "weigh_inputs", "max_load") if o[name]]
-    return f"{schedule_of(layer, o)}: {layout}: {', '.join(words)}"
+    return f"{layout.fit(schedule_of(layer, o))}: {layout}: {', '.join(words)}"
 
 
 def build_model(layout, o):
@@ -147,7 +147,7 @@ def check(tools, case, folder, log):
     with open(path("model.mlir"), "w") as file:
         file.write(harness.mlir_text(model, o["dtype"], o["max_load"]))
     safetensors.save(path("in.safetensors"), steering(o), o["dtype"])
-    _, stderr = tools.call_for_all(log, "moe-compile", path("model.mlir"), layout.flag(), f"--schedule={schedule_of(layer, o)}",
+    _, stderr = tools.call_for_all(log, "moe-compile", path("model.mlir"), layout.flag(), f"--schedule={layout.fit(schedule_of(layer, o))}",
                                    f"--recompute={o['recompute']}", "-o", path("plan.so"))
     if "leaves this" in stderr:
         raise harness.CaseFailed(f"expected the schedule in every layer\n{stderr}")

@@ -40,6 +40,13 @@ class Layout:
     def __str__(self):
         return f"world {self.world} mp {self.mp} ep {self.ep} esp {self.esp}"
 
+    def fit(self, schedule):
+        """The schedule, or the baseline in place of S1 and S2 that have nothing to divide."""
+        layer, *others = schedule.split("+")
+        if layer not in ("s1", "s2") or self.mp > 1 or self.esp > 1:
+            return schedule
+        return "+".join(["baseline", *(one for one in others if one != "saa")])
+
     def flag(self):
         return f"--parallel=dp={self.dp},mp={self.mp},ep={self.ep},esp={self.esp}"
 

@@ -224,9 +224,8 @@ struct MoePauseMp : moe::impl::MoePauseMpBase<MoePauseMp> {
     bool useS1 = schedule == PauseMpSchedule::Chosen ? chosen == "s1" : schedule == PauseMpSchedule::S1;
     if (std::string obstacle = layer->getShareObstacle(); useS1 && !obstacle.empty())
       return leave(obstacle);
-    // If no tokens are duplicated and experts are whole, both schedules are the layer as it is.
     if (ParallelAttr parallel = getParallel(getOperation()); parallel.getMp() == 1 && parallel.getEsp() == 1)
-      return;
+      return leave("with mp = 1 and esp = 1, S1 and S2 are the baseline");
     LayerRewriter rewriter(*layer);
     if (useS1)
       rewriter.rewriteToS1();
