@@ -1,4 +1,5 @@
 //===- SplitBackward.cpp - gradients of weights apart from the others -----===//
+#include "ExpertPath.h"
 #include "Stages.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
@@ -56,9 +57,13 @@ static llvm::DenseSet<Operation *> findOfRepeated(ArrayRef<Operation *> ops) {
   return ofRepeated;
 }
 
-/// Whether an op makes or uses a value of a ring, whose place another value takes soon.
+/// Whether an op makes or uses a value of a ring, whose place another value takes soon, directly or by another name.
 static bool isOfRing(Operation *op) {
-  auto isInRing = [](Operation *maker) { return maker && maker->hasAttr(kRingAttrName); };
+  auto isInRing = [](Operation *maker) {
+    while (maker && isAlias(maker) && !maker->hasAttr(kRingAttrName))
+      maker = maker->getOperand(0).getDefiningOp();
+    return maker && maker->hasAttr(kRingAttrName);
+  };
   return isInRing(op) ||
          llvm::any_of(op->getOperands(), [&](Value operand) { return isInRing(operand.getDefiningOp()); });
 }
