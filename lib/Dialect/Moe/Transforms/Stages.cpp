@@ -17,12 +17,14 @@ static bool isInput(BlockArgument argument) {
   return role.empty() || role == kInputRole || role == kStepRole || role == kCotangentRole;
 }
 
-static bool isNextToNothing(Operation *op) {
-  return isAlias(op) || llvm::all_of(op->getResultTypes(), [](Type type) {
-           auto tensor = dyn_cast<RankedTensorType>(type);
-           return tensor && tensor.getRank() == 0;
-         });
+static bool makesScalars(Operation *op) {
+  return llvm::all_of(op->getResultTypes(), [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.getRank() == 0;
+  });
 }
+
+static bool isNextToNothing(Operation *op) { return isAlias(op) || makesScalars(op); }
 
 llvm::DenseSet<Operation *> mlir::moe::findPortableOps(func::FuncOp function) {
   llvm::DenseSet<Operation *> portable;
@@ -66,11 +68,14 @@ static void findCrossing(ProgramCuts &program) {
 }
 
 /// Ops that must be on one device with the op before. A sum takes the place of the value to which it adds. If several
-/// sums, the phases of an exchange, take one value, so do their adjoints.
+/// sums, the phases of an exchange, take one value, so do their adjoints. Losses are added up where the last one is
+/// made, so that all blocks have equally many parts.
 static llvm::BitVector findTogether(const ProgramCuts &program) {
   llvm::DenseMap<Value, size_t> firstOf;
   llvm::BitVector together(program.ops.size());
   for (auto [number, op] : llvm::enumerate(program.ops)) {
+    if (number > 0 && makesScalars(op))
+      together.set(number);
     auto sum = dyn_cast<MoeAccumulatingOpInterface>(op);
     if (!sum)
       continue;
