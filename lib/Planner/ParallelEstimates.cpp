@@ -210,12 +210,16 @@ static void estimateRoughly(ParallelSearch &search, ArrayRef<Candidate *> alike)
   // More ranks than that hold little less each, and take as long to add gradients up.
   int64_t dp = limitDp(alike.front()->parallel, /*most=*/64);
   for (Candidate *candidate : alike) {
-    BestVariant rough = compareRoughly(search, *candidate, dp);
-    if (!rough.best) {
-      refuse(*candidate, Verdict::Illegal, rough.reason);
+    std::optional<BestVariant> rough = compareRoughly(search, *candidate, dp);
+    // With ZeRO-2 and 3 more ranks hold much less each.
+    if (rough->best && rough->best->zero >= 2 && candidate->parallel.getDp() > dp &&
+        !mayFit(search.question, *rough->best))
+      rough.emplace(compareRoughly(search, *candidate, candidate->parallel.getDp()));
+    if (!rough->best) {
+      refuse(*candidate, Verdict::Illegal, rough->reason);
       continue;
     }
-    *candidate = *rough.best;
+    *candidate = *rough->best;
     refuse(*candidate, Verdict::Slower, "by a rough estimate");
     if (!mayFit(search.question, *candidate))
       refuseSize(search.question, *candidate, "by a rough estimate that leaves out some of the optimizer's states");

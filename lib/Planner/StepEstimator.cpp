@@ -140,8 +140,10 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
                                                 std::string &reason) {
   if (roughDp)
     candidate.microBatches = 1;
-  // More ranks than that hold little less each, and take as long to add gradients up.
-  int64_t onceDp = roughDp.value_or(limitDp(candidate.parallel, /*most=*/256));
+  // More ranks than that hold little less each, unless they divide parameters or gradients, and take as long to add
+  // gradients up.
+  int64_t most = candidate.zero >= 2 ? candidate.parallel.getDp() : 256;
+  int64_t onceDp = roughDp.value_or(limitDp(candidate.parallel, most));
   // Reordered launches mix the work that is done once with that of micro-batches.
   bool isOfAll = getLaunches(candidate, options) == Launches::Reordered || exchangesBesideLayers(candidate);
   int64_t dp = isOfAll ? onceDp : getSampledDp(candidate.parallel, options.cluster->devicesPerNode);
