@@ -14,6 +14,8 @@
 #include "moe/Support/UsageError.h"
 
 #include <atomic>
+#include <csignal>
+#include <ctime>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -393,8 +395,22 @@ void mlir::moe::noteDefaultMaxLoad(ModuleOp module) {
     emitRemark(UnknownLoc::get(module.getContext())) << "dropless rows have " << bound;
 }
 
-/// Set by Ctrl-C, which gives the best so far. A second one ends the program.
+/// Set by Ctrl-C or SIGTERM, which give the best so far.
 static std::atomic<bool> isInterrupted = false;
+
+/// Ends the program at a second signal. `timeout` sends two at once, so the second one must come later.
+static void interrupt(int signal) {
+  constexpr std::time_t least = 2; // seconds
+  static std::atomic<std::time_t> first = 0;
+  const std::time_t now = std::time(nullptr);
+  if (!isInterrupted.exchange(true))
+    first = now;
+  else if (now - first >= least) {
+    llvm::sys::RunInterruptHandlers();
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
 
 /// Shows the progress of a long search, on a terminal.
 static void showProgress(const ScheduleExplanation &result, double bestSeconds) {
@@ -407,5 +423,6 @@ static void showProgress(const ScheduleExplanation &result, double bestSeconds) 
 void mlir::moe::watchInterrupts(PlanOptions &options) {
   options.showProgress = showProgress;
   options.isStopped = [] { return isInterrupted.load(); };
-  llvm::sys::SetInterruptFunction([] { isInterrupted = true; });
+  for (int signal : {SIGINT, SIGTERM})
+    std::signal(signal, interrupt);
 }

@@ -61,11 +61,15 @@ ImportCommandLine::ImportCommandLine(cl::OptionCategory &category)
       megatronFile("megatron-args",
                    cl::desc("Take the model and the options of a Megatron-LM job, unless they are given: a\n"
                             "   file of pretrain_gpt.py's arguments, or a shell script with them"),
-                   cl::value_desc("file"), cl::init(""), cl::cat(category)) {}
+                   cl::value_desc("file"), cl::init(""), cl::cat(category)),
+      vocabulary("vocab-size",
+                 cl::desc("Number of tokens of the vocabulary of a --megatron-args job. Default: the job's"),
+                 cl::value_desc("int"), cl::Hidden, cl::cat(category)) {}
 
 llvm::StringRef ImportCommandLine::getGivenOption() const {
-  std::reference_wrapper<const cl::Option> options[] = {batch,    seq,     layers, residual, whole,  capacityFactor,
-                                                        dropless, maxLoad, groups, dtype,    strict, megatronFile};
+  std::reference_wrapper<const cl::Option> options[] = {batch,          seq,          layers,    residual, whole,
+                                                        capacityFactor, dropless,     maxLoad,   groups,   dtype,
+                                                        strict,         megatronFile, vocabulary};
   for (const cl::Option &option : options)
     if (option.getNumOccurrences())
       return option.ArgStr;
@@ -156,8 +160,13 @@ int64_t ImportCommandLine::countBlocks(const ModelConfig &config) const {
 llvm::Expected<ModelConfig> ImportCommandLine::parseFile(llvm::StringRef input) const {
   if (!megatronFile.empty()) {
     llvm::Expected<const MegatronArguments *> arguments = getMegatron();
-    return arguments ? readMegatronModel(**arguments, whole) : arguments.takeError();
+    std::optional<int64_t> given;
+    if (vocabulary.getNumOccurrences())
+      given = vocabulary;
+    return arguments ? readMegatronModel(**arguments, whole, given) : arguments.takeError();
   }
+  if (vocabulary.getNumOccurrences())
+    return llvm::createStringError("error: --vocab-size needs --megatron-args: a configuration has its own");
   std::string path = input.str();
   if (path != "-") {
     llvm::Expected<std::string> found = findShareFile("models", input);

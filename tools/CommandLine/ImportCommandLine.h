@@ -20,7 +20,7 @@ struct ImportShape {
 };
 
 /// The options by which a tool takes a Hugging Face configuration, or the arguments of a Megatron-LM job: --batch,
-/// --seq, --layers, --whole-model, --dtype, --strict, --megatron-args, and the token form.
+/// --seq, --layers, --whole-model, --dtype, --strict, --megatron-args, --vocab-size, and the token form.
 class ImportCommandLine {
 public:
   explicit ImportCommandLine(llvm::cl::OptionCategory &category);
@@ -82,6 +82,7 @@ private:
   llvm::cl::opt<ImportType, false, NameParser<ImportType>> dtype;
   llvm::cl::opt<bool> strict;
   llvm::cl::opt<std::string> megatronFile;
+  llvm::cl::opt<int64_t> vocabulary;
   mutable std::optional<MegatronArguments> megatron;
   std::optional<double> defaultMaxLoad;
   mutable llvm::StringSet<> warnedOfNoExperts; ///< files
