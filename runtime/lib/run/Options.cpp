@@ -194,9 +194,9 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
   MOERT_RETURN_IF_ERROR(parse(app, arguments, options.information));
   if (!options.information.empty())
     return {};
+  options.givesIters = app.count("--iters") > 0;
   if (options.plan.empty())
     return invalid("expected a plan: moe-run PLAN.so; moe-run --help lists the options");
-  options.givesIters = app.count("--iters") > 0;
   if (options.reference && options.verifies())
     return invalid("--reference and --verify are mutually exclusive");
   MOERT_RETURN_IF_ERROR(checkWide(options));
