@@ -130,6 +130,13 @@ def check_wrappers():
         assert "expected FSDP to leave out the parameters of PlanModules" in str(error), error
     else:
         raise AssertionError("expected an error of the first forward")
+    for seed, options, what in ((RANK, {}, "weights"), (1, {"max_load": 1 + RANK}, "options of replace_moe")):
+        try:
+            replace(models.make_model("mixtral", torch.float32, seed), parallel, "baseline", torch.float32, False, **options)
+        except RuntimeError as error:
+            assert f"expected the same {what} on all ranks, but rank 0 has" in str(error), error
+        else:
+            raise AssertionError(f"expected an error of different {what}")
 
 
 def check_layers():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import tempfile
 import types
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, Iterable, List, Optional, Union
 
 import torch
 import torch.distributed as dist
@@ -89,10 +90,13 @@ def replace_moe(model: torch.nn.Module, plan: Union[str, "os.PathLike[str]", Pla
                          "loss in `aux_loss`")
     if any(getattr(config, key, 0) for key in ("router_jitter_noise", "input_jitter_noise")):
         raise ValueError("expected no jitter noise in the configuration: plans have none")
+    processes = Processes(process_group)
+    processes.check_alike("options of replace_moe", repr(sorted(options.items())))
+    processes.check_alike("weights", _digest_sample(model.get_submodule(name) for name in blocks))
     with tempfile.TemporaryDirectory() as folder:
         if plan is None:
             options.setdefault("dtype", _name_of(next(model.parameters()).dtype))
-            plan = _compile_for_all(config, Processes(process_group), folder, options)
+            plan = _compile_for_all(config, processes, folder, options)
         halves = Halves(plan, process_group, next(model.parameters()).device.type, workers, verify)
     if options:
         halves.compile_more = functools.partial(_compile_more, config, halves, options)
@@ -111,6 +115,16 @@ def _save_pretrained(self: Any, save_directory: Any, *arguments: Any, state_dict
         raise ValueError("expected state_dict=moeplan.torch.full_state_dict(model), which all ranks call: this rank has only parts of the "
                          "parameters, under other names")
     return type(self).save_pretrained(self, save_directory, *arguments, state_dict=state_dict, **options)
+
+
+def _digest_sample(blocks: Iterable[torch.nn.Module]) -> str:
+    """A digest of every 1009th element of the blocks, which takes little time."""
+    digest = hashlib.sha256()
+    for block in blocks:
+        for name, value in [*block.named_parameters(), *block.named_buffers()]:
+            digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+            digest.update(value.detach().flatten()[::1009].to("cpu", torch.float64).numpy().tobytes())
+    return "SHA-256 " + digest.hexdigest()[:16]
 
 
 def _name_of(dtype: torch.dtype) -> str:
