@@ -158,17 +158,23 @@ TEST(Verify, FindsSidesOfJumps) {
   for (int64_t i = 0; i < 2000; ++i)
     plan.results["y"].as<float>()[i] *= 1 + 1e-6f * static_cast<float>(i % 7 - 3);
   int runs = 0;
+  bool isComplete = false;
   auto run = [&](std::span<const NearJump> crossed, RunResult &again) -> Status {
     ++runs;
     again = acrossJumps(crossed);
     return {};
   };
-  ASSERT_TRUE(findCrossed(plan, acrossJumps({}), near, {{"y", 1e-4}}, run, found).ok());
+  ASSERT_TRUE(findCrossed(plan, acrossJumps({}), near, {{"y", 1e-4}}, run, found, isComplete).ok());
   EXPECT_EQ(found, taken);
   EXPECT_LE(runs, 60);
+  EXPECT_TRUE(isComplete);
+  // All arguments on the other side are too many to find.
+  found.clear();
+  ASSERT_TRUE(findCrossed(acrossJumps(near), acrossJumps({}), near, {{"y", 1e-4}}, run, found, isComplete).ok());
+  EXPECT_FALSE(isComplete);
   // A fault is no sum of such changes.
   found.clear();
   plan.results["y"].as<float>()[1800] += 0.05f;
-  ASSERT_TRUE(findCrossed(plan, acrossJumps({}), near, {{"y", 1e-4}}, run, found).ok());
+  ASSERT_TRUE(findCrossed(plan, acrossJumps({}), near, {{"y", 1e-4}}, run, found, isComplete).ok());
   EXPECT_EQ(found, taken);
 }

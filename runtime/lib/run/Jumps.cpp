@@ -19,6 +19,7 @@ public:
         difference(distancesOf(plan, reference)) {}
 
   Status search(std::span<const NearJump> part);
+  bool isComplete() const { return runs <= kMostJumpRuns; }
 
 private:
   /// Product of the plan's difference and the change of the reference, and the square of the change.
@@ -69,8 +70,11 @@ Status JumpSearch::search(std::span<const NearJump> part) {
 } // namespace
 
 Status findCrossed(const RunResult &plan, const RunResult &reference, std::span<const NearJump> near,
-                   const Distances &bounds, const RunAcross &run, std::vector<NearJump> &crossed) {
-  return JumpSearch(plan, reference, bounds, run, crossed).search(near);
+                   const Distances &bounds, const RunAcross &run, std::vector<NearJump> &crossed, bool &isComplete) {
+  JumpSearch search(plan, reference, bounds, run, crossed);
+  Status status = search.search(near);
+  isComplete = search.isComplete();
+  return status;
 }
 
 } // namespace moert::run

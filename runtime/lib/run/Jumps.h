@@ -18,9 +18,10 @@ using RunAcross = std::function<Status(std::span<const NearJump> crossed, RunRes
 /// Finds the arguments of `near` that the plan has on another side than its reference: moving them across their jumps
 /// brings the results of the reference closer to those of the plan. `bounds` has the results that differ, with the
 /// differences that rounding explains. One argument changes a few of their elements, so the changes by several add up,
-/// and halves of `near` can be tried. Makes at most kMostJumpRuns runs, and finds fewer if they do not suffice.
+/// and halves of `near` can be tried. Makes at most kMostJumpRuns runs. Clears `isComplete` if they do not suffice, and
+/// finds fewer then.
 Status findCrossed(const RunResult &plan, const RunResult &reference, std::span<const NearJump> near,
-                   const Distances &bounds, const RunAcross &run, std::vector<NearJump> &crossed);
+                   const Distances &bounds, const RunAcross &run, std::vector<NearJump> &crossed, bool &isComplete);
 
 inline constexpr int64_t kMostJumpRuns = 256;
 

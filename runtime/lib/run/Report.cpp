@@ -55,6 +55,7 @@ json verificationJson(const Verification *verification) {
           {"near_ties", verification->nearTies},
           {"near_jumps", verification->nearJumps},
           {"crossed_jumps", verification->crossed},
+          {"all_jumps_searched", verification->searchesJumps},
           {"max_relative_error", verification->maxError()},
           {"departure", departureJson(verification->departure)},
           {"values", values}};
@@ -204,8 +205,9 @@ void printVerification(const Verification &verification, std::ostream &out) {
                   static_cast<long long>(verification.nearTies), static_cast<long long>(verification.tokens));
   if (verification.nearJumps > 0)
     out << format("rounding can move %lld arguments of ReLUs and clamps across a jump of the derivative; the reference "
-                  "followed the plan for %lld\n",
-                  static_cast<long long>(verification.nearJumps), static_cast<long long>(verification.crossed));
+                  "followed the plan for %lld%s\n",
+                  static_cast<long long>(verification.nearJumps), static_cast<long long>(verification.crossed),
+                  verification.searchesJumps ? "" : ", and they are too many to try all");
   out << format("verification %s: largest relative error %.3g in %s, rounding measured by %lld runs\n",
                 verification.ok() ? "ok" : "FAILED", verification.maxError(), verification.dtype.c_str(),
                 static_cast<long long>(verification.roundedRuns));

@@ -282,7 +282,8 @@ std::function<bool(const moert_near &)> Verifier::sidesOf(std::set<NearJump> oth
 /// Runs the reference with the arguments near a jump on the sides that explain the plan's results.
 Status Verifier::followJumps(const Distances &bounds) {
   verification.nearJumps = static_cast<int64_t>(nearJumps.size());
-  if (nearJumps.size() > kMostNearJumps)
+  verification.searchesJumps = nearJumps.size() <= kMostNearJumps;
+  if (!verification.searchesJumps)
     return {};
   auto runAcross = [&](std::span<const NearJump> moved, RunResult &again) {
     Routing chosen = routing.followed();
@@ -291,7 +292,7 @@ Status Verifier::followJumps(const Distances &bounds) {
   std::vector<NearJump> near, found;
   for (const auto &[jump, isAbove] : nearJumps)
     near.push_back(jump);
-  MOERT_RETURN_IF_ERROR(findCrossed(result, reference, near, bounds, runAcross, found));
+  MOERT_RETURN_IF_ERROR(findCrossed(result, reference, near, bounds, runAcross, found, verification.searchesJumps));
   crossed.insert(found.begin(), found.end());
   verification.crossed = std::ssize(found);
   if (crossed.empty())

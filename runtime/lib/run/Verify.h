@@ -31,12 +31,13 @@ struct Comparison {
 struct Verification {
   std::string dtype; ///< type in which the plan computed
   std::vector<Comparison> values;
-  int64_t draws = 0;       ///< number of draws of inputs: 1, or 3 in exact arithmetic
-  int64_t roundedRuns = 0; ///< number of runs that measured rounding; 0 if results are close enough without
-  int64_t tokens = 0;      ///< number of tokens whose experts were compared
-  int64_t nearTies = 0;    ///< number of these tokens for which rounding chose other experts
-  int64_t nearJumps = 0;   ///< number of the reference's arguments that rounding can move across a jump
-  int64_t crossed = 0;     ///< number of these that the plan had on the other side, which the reference then took
+  int64_t draws = 0;         ///< number of draws of inputs: 1, or 3 in exact arithmetic
+  int64_t roundedRuns = 0;   ///< number of runs that measured rounding; 0 if results are close enough without
+  int64_t tokens = 0;        ///< number of tokens whose experts were compared
+  int64_t nearTies = 0;      ///< number of these tokens for which rounding chose other experts
+  int64_t nearJumps = 0;     ///< number of the reference's arguments that rounding can move across a jump
+  int64_t crossed = 0;       ///< number of these that the plan had on the other side, which the reference then took
+  bool searchesJumps = true; ///< whether all near jumps were searched for these; false: there are too many
   /// Texts of what failed.
   std::vector<std::string> failures;
   /// Place where exact results begin to differ, if it is found.
