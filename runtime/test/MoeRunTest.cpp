@@ -280,6 +280,13 @@ TEST(WorldApi, Misuse) {
   EXPECT_THAT(moert_last_error(), HasSubstr("expected a moert_world_config of version 12"));
   config.size = sizeof config;
   config.version = MOERT_WORLD_CONFIG_VERSION;
+  config.other_bytes = -1;
+  EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(moert_last_error(), HasSubstr("expected other_bytes of at least 0 but got -1"));
+  config.other_bytes = int64_t(1) << 60;
+  EXPECT_EQ(moert_world_check(plan, &config), MOERT_ERROR_OUT_OF_MEMORY);
+  EXPECT_THAT(moert_last_error(), HasSubstr("beside 1152921504606846976 bytes of whole values"));
+  config.other_bytes = 0;
   config.program = 5;
   EXPECT_EQ(moert_world_create(plan, &config, &world), MOERT_ERROR_INVALID_ARGUMENT);
   config.program = MOERT_PROGRAM_RANK;

@@ -129,6 +129,8 @@ static Status readOptions(const PlanLibrary &library, const moert_world_config &
   options.timeout = config.timeout_s;
   options.isBound = config.bound != 0;
   options.otherBytes = config.other_bytes;
+  MOERT_RETURN_IF_ERROR(
+      invalidUnless(config.other_bytes >= 0, "expected other_bytes of at least 0 but got ", config.other_bytes));
   MOERT_RETURN_IF_ERROR(readModes(config, options.backend, options.modes));
   MOERT_RETURN_IF_ERROR(checkCaller(config, options));
   return checkCudaCaller(config, options);
