@@ -52,7 +52,8 @@ std::optional<int64_t> Arithmetic::parseFactor() {
     return std::nullopt;
   if (take("-")) {
     std::optional<int64_t> value = parseFactor();
-    return value ? std::optional(-*value) : std::nullopt;
+    int64_t negative = 0;
+    return value && !llvm::SubOverflow<int64_t>(0, *value, negative) ? std::optional(negative) : std::nullopt;
   }
   int64_t number = 0;
   if (take("(")) {
