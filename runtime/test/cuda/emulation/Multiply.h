@@ -2,6 +2,7 @@
 #ifndef MOERT_TEST_CUDA_EMULATION_MULTIPLY_H
 #define MOERT_TEST_CUDA_EMULATION_MULTIPLY_H
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
