@@ -1,6 +1,7 @@
 //===- Counts.cpp - counts of rows of ragged launches ---------------------===//
 #include "Counts.h"
 
+#include "moe/Dialect/Moe/IR/MoeLabels.h"
 #include "moert/Window.h"
 #include "moert/shadows.h"
 
@@ -30,9 +31,9 @@ static llvm::Error makeUnknownError() {
 
 Counts::Counts(const SimWorld &world, const RoutingTrace *trace, int64_t iteration)
     : world(world), trace(trace), iteration(iteration), even(!trace) {
+  for (llvm::StringRef layer : listRoutedLayers(world.programs))
+    layers.insert({layer, static_cast<int64_t>(layers.size())});
   for (const SimProgram &program : world.programs) {
-    for (llvm::StringRef layer : program.routedLayers)
-      layers.insert({layer, static_cast<int64_t>(layers.size())});
     findWriters(program);
     even = even && llvm::none_of(program.launches, findRule<counts::SliceRows>);
   }
@@ -104,7 +105,7 @@ llvm::Error Counts::checkRouting(const SimProgram &program, uint32_t launch, con
   int64_t experts = trace->getNumExperts(), choices = getNumChoices(program.launches[launch]);
   for (int64_t rank = program.firstRank; rank < program.firstRank + program.numRanks; ++rank) {
     int64_t sum = 0;
-    for (int32_t count : llvm::ArrayRef(counts).slice(rank * experts, experts)) {
+    for (int32_t count : llvm::ArrayRef(counts).slice(getTraceRank(rank) * experts, experts)) {
       if (count < 0)
         return makeTraceError(program, launch,
                               "no negative counts but rank " + llvm::Twine(rank) + " has " + llvm::Twine(count));
@@ -124,6 +125,9 @@ llvm::Error Counts::checkRouting(const SimProgram &program, uint32_t launch, con
   return llvm::Error::success();
 }
 
+/// Number of a routing launch's layer in the trace.
+int64_t Counts::getLayerNumber(const SimLaunch &launch) const { return layers.lookup(getLayerOfLabel(launch.label)); }
+
 /// Checks the trace. It may be anything if no launch is ragged, because then nothing depends on it.
 llvm::Error Counts::checkTrace() const {
   for (const SimProgram &program : world.programs) {
@@ -132,11 +136,14 @@ llvm::Error Counts::checkTrace() const {
     for (auto [index, launch] : llvm::enumerate(program.launches)) {
       if (!launch.getRouting())
         continue;
-      int64_t experts = getNumExperts(program, launch), layer = layers.lookup(launch.label);
-      if (trace->getNumRanks() != world.getNumRanks())
+      int64_t experts = getNumExperts(program, launch), layer = getLayerNumber(launch);
+      if (trace->getNumRanks() != world.getNumRanks() && trace->getNumRanks() != program.numRanks)
         return makeTraceError(program, index,
-                              "counts of " + llvm::Twine(world.getNumRanks()) + " ranks but got " +
-                                  llvm::Twine(trace->getNumRanks()));
+                              "counts of " + llvm::Twine(world.getNumRanks()) + " ranks" +
+                                  (program.numRanks == world.getNumRanks()
+                                       ? llvm::Twine()
+                                       : " or of the " + llvm::Twine(program.numRanks) + " of a pipeline stage") +
+                                  " but got " + llvm::Twine(trace->getNumRanks()));
       if (trace->getNumExperts() != experts)
         return makeTraceError(program, index,
                               "counts of " + llvm::Twine(experts) + " experts but got " +
@@ -153,23 +160,29 @@ llvm::Error Counts::checkTrace() const {
   return llvm::Error::success();
 }
 
-/// [ranks, experts]
-const std::vector<int32_t> &Counts::getRouted(const SimProgram &program, uint32_t index) {
+/// Rank of the trace whose routing rank `rank` has. A trace may have the ranks of one pipeline stage.
+int64_t Counts::getTraceRank(int64_t rank) const {
+  return trace->getNumRanks() == world.getNumRanks() ? rank : rank - world.getProgram(rank).firstRank;
+}
+
+/// Choices before a gate that keeps some at home, [experts].
+llvm::ArrayRef<int32_t> Counts::getRouted(int64_t rank, uint32_t index) {
+  const SimProgram &program = world.getProgram(rank);
   const SimLaunch &launch = program.launches[index];
-  if (trace)
-    return *trace->getCounts(iteration, layers.lookup(launch.label));
   int64_t experts = getNumExperts(program, launch), choices = getNumChoices(launch);
+  if (trace) {
+    const std::vector<int32_t> &counts = *trace->getCounts(iteration, getLayerNumber(launch));
+    return llvm::ArrayRef(counts).slice(getTraceRank(rank) * experts, experts);
+  }
   std::vector<int32_t> &counts = evenCounts[{experts, choices}];
   if (counts.empty())
     counts = makeEvenCounts(world.getNumRanks(), experts, choices);
-  return counts;
+  return llvm::ArrayRef(counts).slice(rank * experts, experts);
 }
 
 llvm::ArrayRef<int32_t> Counts::getChosen(int64_t rank, uint32_t index) {
-  const SimProgram &program = world.getProgram(rank);
-  int64_t experts = getNumExperts(program, program.launches[index]);
-  auto routed = llvm::ArrayRef(getRouted(program, index)).slice(rank * experts, experts);
-  const auto *gate = program.launches[index].getRouting()->getIf<counts::RouteNearHome>();
+  llvm::ArrayRef<int32_t> routed = getRouted(rank, index);
+  const auto *gate = world.getLaunch(rank, index).getRouting()->getIf<counts::RouteNearHome>();
   if (!gate)
     return routed;
   std::vector<int32_t> &counts = gated[{rank, index}];
@@ -182,7 +195,7 @@ llvm::ArrayRef<RoutingTrace::Choice> Counts::getTokenChoices(int64_t rank, uint3
   const SimLaunch &launch = world.getLaunch(rank, index);
   if (!trace || launch.getRouting()->getIf<counts::RouteNearHome>())
     return {};
-  return trace->getChoices(iteration, layers.lookup(launch.label), rank);
+  return trace->getChoices(iteration, getLayerNumber(launch), getTraceRank(rank));
 }
 
 /// Counts of the chosen experts in `parts` parts of the tokens, [parts, experts].
@@ -205,10 +218,8 @@ llvm::Expected<bool> Counts::keepsEven(int64_t rank, uint32_t index) {
   const SimProgram &program = world.getProgram(rank);
   const SimLaunch &launch = program.launches[index];
   const CountsRule *choice = findRule<counts::ChooseShadows>(launch);
-  if (!choice) {
-    llvm::ArrayRef<int32_t> chosen = getChosen(rank, index);
-    return chosen == llvm::ArrayRef(getRouted(program, index)).slice(rank * chosen.size(), chosen.size());
-  }
+  if (!choice)
+    return getChosen(rank, index) == getRouted(rank, index);
   llvm::Expected<const Value *> shadows = follow(rank, launch.outputs[choice->output], 0);
   if (!shadows)
     return addLaunch(shadows.takeError(), program, index);

@@ -12,7 +12,7 @@
 #include "moe/Simulator/Routing.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <deque>
 #include <map>
@@ -102,7 +102,9 @@ private:
   std::vector<int32_t> divideChosen(int64_t rank, uint32_t launch, int64_t parts);
   llvm::Expected<bool> keepsEven(int64_t rank, uint32_t launch);
   llvm::Error checkEven();
-  const std::vector<int32_t> &getRouted(const SimProgram &program, uint32_t launch);
+  int64_t getLayerNumber(const SimLaunch &launch) const;
+  int64_t getTraceRank(int64_t rank) const;
+  llvm::ArrayRef<int32_t> getRouted(int64_t rank, uint32_t launch);
   llvm::Expected<const Value *> follow(int64_t rank, int32_t buffer, unsigned depth);
   llvm::Expected<SharedValue> make(int64_t rank, int32_t buffer, unsigned depth);
   llvm::Error fillView(Value &value, int64_t rank, int32_t buffer, unsigned depth);
@@ -133,7 +135,7 @@ private:
   const RoutingTrace *trace;
   int64_t iteration;
   bool even;
-  llvm::MapVector<llvm::StringRef, int64_t> layers; ///< all programs' layers
+  llvm::StringMap<int64_t> layers; ///< numbers of the layers in the trace
   /// Launch that writes a buffer, by program and buffer. -1 if there is none, if several launches write it, or if one
   /// writes another view of it.
   std::vector<std::vector<int32_t>> writers;

@@ -70,12 +70,12 @@ llvm::Expected<RoutingTrace> mlir::moe::makeTrace(ModuleOp plan, const RoutingSo
   if (!programs)
     return programs.takeError();
   int64_t ranks = programs->back().firstRank + programs->back().numRanks;
-  llvm::Expected<RoutedShape> shape = getRoutedShape(programs->front());
+  llvm::Expected<RoutedShape> shape = getRoutedShape(*programs);
   if (!shape)
     return shape.takeError();
   if (shape->experts == 0)
     return fitted;
-  auto layers = static_cast<int64_t>(programs->front().routedLayers.size());
+  auto layers = static_cast<int64_t>(listRoutedLayers(*programs).size());
   if (!routing->trace)
     return routing->synthetic.generate(ranks, layers, shape->experts, shape->tokens, shape->topK);
   const RoutingTrace &trace = *routing->trace;

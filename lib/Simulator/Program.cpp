@@ -6,6 +6,7 @@
 #include "mlir/IR/Threading.h"
 
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
+#include "moe/Dialect/Moe/IR/MoeLabels.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Dialect/Plan/Transforms/Subprograms.h"
@@ -225,8 +226,9 @@ void ProgramMaker::addLaunch(plan::LaunchOp op, int64_t iteration) {
       launch.dtype = getDTypeName(element);
       break;
     }
-  if (launch.getRouting() && !llvm::is_contained(program.routedLayers, launch.label))
-    program.routedLayers.push_back(launch.label);
+  StringRef layer = getLayerOfLabel(launch.label);
+  if (launch.getRouting() && !llvm::is_contained(program.routedLayers, layer))
+    program.routedLayers.push_back(layer.str());
   program.ops.push_back({SimOp::Kind::Launch, launch.stream, static_cast<uint32_t>(program.launches.size())});
   program.launches.push_back(std::move(launch));
 }
@@ -393,24 +395,44 @@ const CountsRule *SimLaunch::getRouting() const {
   return rule == counts.end() ? nullptr : rule;
 }
 
+const SimLaunch &SimProgram::getRouter(StringRef layer) const {
+  return *llvm::find_if(
+      launches, [&](const SimLaunch &launch) { return launch.getRouting() && getLayerOfLabel(launch.label) == layer; });
+}
+
 RoutedShape mlir::moe::getRoutedShape(const SimProgram &program, const SimLaunch &launch, const CountsRule &routing) {
   counts::Route routed = *routing.getRouted();
   return {routed.tokens, routed.topK, program.buffers[launch.outputs[routing.output]].shape.back()};
 }
 
-llvm::Expected<RoutedShape> mlir::moe::getRoutedShape(const SimProgram &program) {
+llvm::Expected<RoutedShape> mlir::moe::getRoutedShape(ArrayRef<SimProgram> programs) {
   RoutedShape shape;
-  for (const SimLaunch &launch : program.launches) {
-    const CountsRule *routing = launch.getRouting();
-    if (!routing)
-      continue;
-    RoutedShape found = getRoutedShape(program, launch, *routing);
-    if (shape.experts && (found.tokens != shape.tokens || found.topK != shape.topK || found.experts != shape.experts))
-      return llvm::createStringError("expected all layers to route " + llvm::Twine(shape.tokens) + " tokens to " +
-                                     llvm::Twine(shape.topK) + " of " + llvm::Twine(shape.experts) + " experts but '" +
-                                     launch.label + "' routes " + llvm::Twine(found.tokens) + " to " +
-                                     llvm::Twine(found.topK) + " of " + llvm::Twine(found.experts));
-    shape = found;
-  }
+  for (const SimProgram &program : programs)
+    for (const SimLaunch &launch : program.launches) {
+      const CountsRule *routing = launch.getRouting();
+      if (!routing)
+        continue;
+      RoutedShape found = getRoutedShape(program, launch, *routing);
+      if (shape.experts && (found.tokens != shape.tokens || found.topK != shape.topK || found.experts != shape.experts))
+        return llvm::createStringError("expected all layers to route " + llvm::Twine(shape.tokens) + " tokens to " +
+                                       llvm::Twine(shape.topK) + " of " + llvm::Twine(shape.experts) +
+                                       " experts but '" + launch.label + "' routes " + llvm::Twine(found.tokens) +
+                                       " to " + llvm::Twine(found.topK) + " of " + llvm::Twine(found.experts));
+      shape = found;
+    }
   return shape;
+}
+
+std::vector<std::string> mlir::moe::listRoutedLayers(ArrayRef<SimProgram> programs) {
+  std::vector<std::pair<int32_t, std::string>> layers; // with the stage of each
+  for (const SimProgram &program : programs)
+    for (const std::string &layer : program.routedLayers)
+      layers.emplace_back(program.getRouter(layer).stage, layer);
+  // A rank of an interleaved pipeline has several stages, and other ranks have those between them.
+  llvm::stable_sort(layers, llvm::less_first());
+  std::vector<std::string> names;
+  for (auto &[stage, name] : layers)
+    if (!llvm::is_contained(names, name))
+      names.push_back(std::move(name));
+  return names;
 }

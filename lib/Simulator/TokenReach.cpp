@@ -206,22 +206,21 @@ std::vector<TokenReach> mlir::moe::findTokenReach(const SimWorld &world, Counts 
   for (const SimProgram &program : world.programs) {
     if (!program.isRagged())
       continue;
-    for (llvm::StringRef label : program.routedLayers) {
-      auto router = llvm::find_if(
-          program.launches, [&](const SimLaunch &launch) { return launch.getRouting() && launch.label == label; });
-      RoutedShape shape = getRoutedShape(program, *router, *router->getRouting());
-      std::optional<ExpertPlaces> places = findPlaces(program, label, shape.experts);
+    for (llvm::StringRef layer : program.routedLayers) {
+      const SimLaunch &router = program.getRouter(layer);
+      RoutedShape shape = getRoutedShape(program, router, *router.getRouting());
+      std::optional<ExpertPlaces> places = findPlaces(program, router.label, shape.experts);
       if (!places)
         continue;
-      TokenDraw draw = getDraw(*router->getRouting(), shape);
+      TokenDraw draw = getDraw(*router.getRouting(), shape);
       auto [reach, isNew] =
           known.try_emplace({places->group.size, places->group.stride, places->copies, places->experts, draw.topK,
                              draw.groups, draw.topGroups, program.firstRank, program.numRanks});
       if (isNew || !counts.isEven())
-        reach->second = findReach(program, router - program.launches.begin(), counts, {*places, draw, nodeRanks},
+        reach->second = findReach(program, &router - program.launches.data(), counts, {*places, draw, nodeRanks},
                                   *places, shape.tokens);
       result.push_back(reach->second);
-      result.back().layer = label.str();
+      result.back().layer = layer.str();
     }
   }
   return result;

@@ -114,7 +114,7 @@ struct SimProgram {
   std::vector<SimLaunch> launches; ///< in the order of issue
   std::vector<SimOp> ops;          ///< in the order of issue
   uint32_t numEvents = 0;
-  /// Labels of the routing launches, each once and in order: the MoE layers.
+  /// Layers of the routing launches, each once and in order: the MoE layers of these ranks.
   std::vector<std::string> routedLayers;
   /// The plan's loop if it has exactly one: `length` launches in each of `count` iterations, from launch `first` on.
   struct Loop {
@@ -129,6 +129,8 @@ struct SimProgram {
   bool isRagged() const {
     return llvm::any_of(launches, [](const SimLaunch &launch) { return launch.cost.raggedRows > 0; });
   }
+  /// First routing launch of a layer in `routedLayers`.
+  const SimLaunch &getRouter(llvm::StringRef layer) const;
   /// First row of view `buffer` in its base on rank `rank`, along dimension 0; -1 if `buffer` is no view.
   int64_t getFirstRow(int32_t buffer, int64_t rank) const;
 };
@@ -153,14 +155,17 @@ llvm::Error checkRanks(llvm::ArrayRef<SimProgram> programs, int64_t ranks);
 llvm::Expected<std::vector<SimProgram>> makeSimPrograms(ModuleOp plan, LoopForm loops = LoopForm::Unrolled,
                                                         int64_t leftOut = 0);
 
+/// Names of the MoE layers of all programs, in the order of the model: the layers of a routing trace.
+std::vector<std::string> listRoutedLayers(llvm::ArrayRef<SimProgram> programs);
+
 /// Input of a program's routing launches; all zero if there are none.
 struct RoutedShape {
   int64_t tokens = 0, topK = 0, experts = 0;
 };
 /// Shape for one launch, whose rule is `routing`.
 RoutedShape getRoutedShape(const SimProgram &program, const SimLaunch &launch, const CountsRule &routing);
-/// Shape for all layers of a program; fails if they differ.
-llvm::Expected<RoutedShape> getRoutedShape(const SimProgram &program);
+/// Shape for all layers of programs; fails if they differ.
+llvm::Expected<RoutedShape> getRoutedShape(llvm::ArrayRef<SimProgram> programs);
 
 } // namespace mlir::moe
 

@@ -9,6 +9,7 @@
 #include "llvm/ADT/MapVector.h"
 
 #include "moe/Dialect/Moe/IR/ElementTypes.h"
+#include "moe/Dialect/Moe/IR/MoeLabels.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/Passes.h"
 
@@ -179,7 +180,8 @@ Location mlir::moe::getBackwardLoc(Operation *op) {
   auto layer = dyn_cast<NameLoc>(op->getLoc());
   if (!layer)
     return op->getLoc();
-  return NameLoc::get(StringAttr::get(op->getContext(), layer.getName().getValue() + ".grad"), layer.getChildLoc());
+  return NameLoc::get(StringAttr::get(op->getContext(), layer.getName().getValue() + kBackwardSuffix),
+                      layer.getChildLoc());
 }
 
 /// Puts gradients of a ring's values in a ring of their own.

@@ -14,6 +14,14 @@ namespace mlir::moe {
 /// Name of the layer (string) of an op of the dialect.
 inline constexpr StringLiteral kLabelAttrName = "moe.label";
 
+/// Ends the labels of a layer's backward.
+inline constexpr StringLiteral kBackwardSuffix = ".grad";
+/// Name of the layer whose forward or backward has this label.
+inline StringRef getLayerOfLabel(StringRef label) {
+  label.consume_back(kBackwardSuffix);
+  return label;
+}
+
 /// Gives each op a label from its location.
 void setLabels(ModuleOp module);
 /// Turns labels into locations, inside which it keeps the places in the file.
