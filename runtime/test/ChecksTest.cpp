@@ -103,7 +103,7 @@ TEST_P(ChecksTest, Tokens) {
   pass(checkPickGrad(ids, column, rows, rows, {}));
   pass(checkLabelSum(column, ids, scalar()));
   pass(checkLabelCount(ids, scalar()));
-  pass(checkRouterMeans(rows, floats({2, 4}), floats({2, 4}), floats({2, 1}), 4));
+  pass(checkRouterMeans(rows, floats({2, 4}), floats({2, 4}), floats({2, 1}), 4, {}));
   pass(checkRouterMeansGrad(rows, floats({2, 4}), floats({2, 1}), rows));
   pass(checkLabelSumGrad(ids, scalar(), column));
 }

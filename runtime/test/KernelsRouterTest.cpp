@@ -43,7 +43,7 @@ TYPED_TEST(KernelsRouterTest, AgreesWithTheFormulas) {
   std::vector<double> exact(logits.data.begin(), logits.data.end());
   for (int64_t topK : {1, 3, 5}) {
     Tensor<T> loads({groups, experts}), shares({groups, experts}), squares({groups, 1});
-    EXPECT_OK(routerMeans(logits.view(), loads.view(), shares.view(), squares.view(), topK));
+    EXPECT_OK(routerMeans(logits.view(), loads.view(), shares.view(), squares.view(), topK, {}));
     std::vector<double> plainLoads, plainShares, plainSquares;
     for (int64_t g = 0; g < groups; ++g) {
       PlainMeans plain(exact.data() + g * perGroup * experts, perGroup, experts, topK);
@@ -57,6 +57,22 @@ TYPED_TEST(KernelsRouterTest, AgreesWithTheFormulas) {
   }
 }
 
+// Loads count forced choices, and shares do not depend on them.
+TYPED_TEST(KernelsRouterTest, ForcedChoices) {
+  using T = TypeParam;
+  auto logits = randomTensor<T>({4, 3}, 1, 2.0);
+  Tensor<int32_t> forced({4, 2});
+  forced.data = {0, 1, 2, 0, 0, 1, 1, 2};
+  Tensor<T> loads({2, 3}), shares({2, 3}), squares({2, 1}), free({2, 3}), own({2, 3});
+  EXPECT_OK(routerMeans(logits.view(), free.view(), own.view(), squares.view(), 2, {}));
+  EXPECT_OK(routerMeans(logits.view(), loads.view(), shares.view(), squares.view(), 2, forced.view()));
+  EXPECT_EQ(loads.data, (std::vector<T>{1, T(0.5), T(0.5), T(0.5), 1, T(0.5)}));
+  EXPECT_EQ(shares.data, own.data);
+  forced.data[5] = 3;
+  expectError(routerMeans(logits.view(), loads.view(), shares.view(), squares.view(), 2, forced.view()),
+              MOERT_ERROR_INVALID_ARGUMENT, "expected forced experts from 0 to 2 but got 3");
+}
+
 // Gradient of shares and squares together, and of each alone.
 TEST(KernelsRouter, GradAgreesWithFiniteDifferences) {
   auto logits = randomTensor<double>({8, 4}, 2), toShares = randomTensor<double>({2, 4}, 3);
@@ -66,7 +82,7 @@ TEST(KernelsRouter, GradAgreesWithFiniteDifferences) {
     EXPECT_OK(routerMeansGrad(logits.view(), hasShares ? toShares.view() : View(),
                               hasSquares ? toSquares.view() : View(), out.view()));
     expectGradient(logits, out.data, [&, hasShares = hasShares, hasSquares = hasSquares] {
-      EXPECT_OK(routerMeans(logits.view(), loads.view(), shares.view(), squares.view(), 2));
+      EXPECT_OK(routerMeans(logits.view(), loads.view(), shares.view(), squares.view(), 2, {}));
       return (hasShares ? inner(shares.data, toShares.data) : 0) +
              (hasSquares ? inner(squares.data, toSquares.data) : 0);
     });
@@ -76,7 +92,7 @@ TEST(KernelsRouter, GradAgreesWithFiniteDifferences) {
 TEST(KernelsRouter, Refuses) {
   Tensor<float> logits({6, 4}), means({2, 4}), squares({2, 1}), odd({4, 4}), four({4, 1});
   auto error = [&](View loads, View shares, View square, int64_t topK, const char *text) {
-    expectError(routerMeans(logits.view(), loads, shares, square, topK), MOERT_ERROR_INVALID_ARGUMENT, text);
+    expectError(routerMeans(logits.view(), loads, shares, square, topK, {}), MOERT_ERROR_INVALID_ARGUMENT, text);
   };
   error(means.view(), means.view(), squares.view(), 5, "'router_means': expected 'top_k' from 1 to 4 but got 5");
   error(odd.view(), odd.view(), four.view(), 1, "expected 'loads' of groups that divide 6 tokens but got");

@@ -382,7 +382,7 @@ TEST(ModelCalls, Losses) {
       [](moert_rank_t r, Buffers b) { return moert_label_count(r, 0, b[0], b[1], 0); });
   expectSame(
       "router_means", {{{6, 3}}, {{2, 3}}, {{2, 3}}, {{2, 1}}},
-      [](Views v, int64_t) { return host::routerMeans(v[0], v[1], v[2], v[3], 2); },
+      [](Views v, int64_t) { return host::routerMeans(v[0], v[1], v[2], v[3], 2, {}); },
       [](moert_rank_t r, Buffers b) { return moert_router_means(r, 0, b[0], b[1], b[2], b[3], 2, 0); });
   expectSame(
       "router_means_grad", {{{6, 3}}, {{2, 3}}, {{6, 3}}},

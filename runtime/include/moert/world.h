@@ -170,7 +170,8 @@ typedef struct moert_world_config {
 
 /// A call of a routing op of a program, which `ranks` ranks from `first_rank` on run. `tokens` tokens of each rank
 /// choose `choices` of `experts` experts each. `op` is the number of the op. If a step calls the op repeatedly, in a
-/// loop, call k has that number plus k times the number of the program's ops.
+/// loop, call k has that number plus k times the number of the program's ops. An op with `only_counts` counts the
+/// choices of a layer's tokens again, for an auxiliary loss.
 typedef struct moert_routing {
   int64_t op;
   int64_t tokens;
@@ -178,6 +179,7 @@ typedef struct moert_routing {
   int64_t choices;
   int64_t first_rank;
   int64_t ranks;
+  int64_t only_counts;
 } moert_routing;
 
 /// Times of one op in the last step.

@@ -76,10 +76,12 @@ void checkRestOfPick(Checker &check, View x, View, View, Part part) { checkPart(
 
 void checkRestOfPickGrad(Checker &check, View, View, View, View out, Part part) { checkPart(check, part, out.dims[1]); }
 
-void checkRestOfRouterMeans(Checker &check, View logits, View loads, View, View, int64_t topK) {
+void checkRestOfRouterMeans(Checker &check, View logits, View loads, View, View, int64_t topK, View forced) {
   const int64_t experts = logits.dims[1];
   check.that(topK >= 1 && topK <= experts, "expected 'top_k' from 1 to ", experts, " but got ", topK);
   checkMeans(check, logits, "loads", loads);
+  if (forced)
+    check.shape("the forced experts", forced, {logits.dims[0], topK});
 }
 
 void checkRestOfRouterMeansGrad(Checker &check, View logits, View gradShares, View gradSquares, View) {

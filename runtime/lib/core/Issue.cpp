@@ -130,7 +130,7 @@ std::pair<int32_t, int32_t> partSent(int64_t member, int64_t size, int64_t phase
 
 /// Adds to some calls what only the runtime knows.
 void complete(moert_rank &rank, Call &call) {
-  if (call.kind == Kind::Route)
+  if (call.kind == Kind::Route || call.kind == Kind::RouterMeans)
     call.routing = rank.routing.next(call.op, rank.program->ops.size());
   if (call.kind == Kind::ChooseShadows)
     call.leastShadows = rank.leastShadows;

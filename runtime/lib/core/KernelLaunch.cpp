@@ -27,6 +27,17 @@ static Status launchRoute(Kernels &kernels, const Call &call) {
   return route(forced, isRecorded && !recordsOwn);
 }
 
+static Status launchRouterMeans(Kernels &kernels, const Call &call) {
+  View forced;
+  if (call.routing && !call.routing->forced.empty()) {
+    View experts = call.views[operands::RouterMeans::logits];
+    experts.dtype = MOERT_I32;
+    experts.dims[1] = attributes::RouterMeans::of(call).topK;
+    MOERT_RETURN_IF_ERROR(kernels.forcedChoices(*call.routing, experts, forced));
+  }
+  return callRouterMeans(kernels, call, forced);
+}
+
 static Status launchChooseShadows(Kernels &kernels, const Call &call) {
   const auto its = attributes::ChooseShadows::of(call);
   moert_shadow_costs costs{};
@@ -58,6 +69,8 @@ Status launchKernel(Kernels &kernels, const Call &call) {
 #include "moert/kernels.inc"
   case Kind::Route:
     return launchRoute(kernels, call);
+  case Kind::RouterMeans:
+    return launchRouterMeans(kernels, call);
   case Kind::ChooseShadows:
     return launchChooseShadows(kernels, call);
 #define MOERT_COLLECTIVE(kind) case Kind::kind:

@@ -96,16 +96,19 @@ Status listChannels(const WorldPrograms &programs, const std::vector<Group> &gro
 }
 
 static Status addRouting(const Program &program, const Call &call, std::vector<moert_routing> &routings) {
-  if (call.kind != Kind::Route)
+  const bool onlyCounts = call.kind == Kind::RouterMeans;
+  if (call.kind != Kind::Route && !onlyCounts)
     return {};
-  const View &logits = call.views[operands::Route::logits], &experts = call.views[operands::Route::experts];
-  if (logits.rank != 2 || experts.rank != 2)
+  const View &logits = call.views[onlyCounts ? +operands::RouterMeans::logits : +operands::Route::logits];
+  const View &experts = call.views[operands::Route::experts];
+  if (logits.rank != 2 || (!onlyCounts && experts.rank != 2))
     return invalid("expected logits and experts of rank 2");
+  const int64_t choices = onlyCounts ? attributes::RouterMeans::of(call).topK : experts.dims[1];
   auto ops = std::ssize(program.ops);
   auto before = std::count_if(routings.begin(), routings.end(),
                               [&](const moert_routing &other) { return other.op % ops == call.op; });
-  routings.push_back({routingNumber(call.op, before, program.ops.size()), logits.dims[0], logits.dims[1],
-                      experts.dims[1], program.firstRank, program.numRanks});
+  routings.push_back({routingNumber(call.op, before, program.ops.size()), logits.dims[0], logits.dims[1], choices,
+                      program.firstRank, program.numRanks, onlyCounts});
   return {};
 }
 

@@ -81,9 +81,12 @@ struct Value {
 };
 
 /// One call of a program. If `rows` is not 0, the figures are those of `rows` rows.
+/// Ends the labels of a layer's backward.
+inline constexpr std::string_view kBackwardSuffix = ".grad";
+
 struct Op {
   std::string name;
-  std::string label;
+  std::string label; ///< layer that the op belongs to; may be empty
   int64_t stream = 0;
   int64_t group = -1; ///< index into Metadata::groups, or -1
   double flops = 0;

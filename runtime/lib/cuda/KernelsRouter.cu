@@ -55,17 +55,21 @@ template <class T> struct RouteTokens {
   }
 };
 
-/// Sums with a block for each group and expert.
+/// Sums with a block for each group and expert. `forced` [S, topK] may be null.
 template <class T>
-__global__ void __launch_bounds__(kThreads) meansKernel(const T *logits, const TokenRouting *tokens, T *loads,
-                                                        T *shares, T *squares, int64_t perGroup, int64_t experts) {
+__global__ void __launch_bounds__(kThreads)
+    meansKernel(const T *logits, const TokenRouting *tokens, const int32_t *forced, T *loads, T *shares, T *squares,
+                int64_t perGroup, int64_t experts, int64_t topK) {
   const int64_t group = blockIdx.x / experts, expert = blockIdx.x % experts;
   double load = 0, share = 0, square = 0;
   for (int64_t i = threadIdx.x; i < perGroup; i += kThreads) {
     const int64_t s = group * perGroup + i;
     const TokenRouting token = tokens[s];
     const double logit = convert<double>(logits[s * experts + expert]);
-    load += token.isChosen(logit, expert) ? 1 : 0;
+    if (!forced)
+      load += token.isChosen(logit, expert) ? 1 : 0;
+    for (int64_t j = 0; forced && j < topK; ++j)
+      load += forced[s * topK + j] == expert ? 1 : 0;
     share += std::exp(logit - token.lse);
     square += token.lse * token.lse;
   }
@@ -104,7 +108,7 @@ template <class T> struct MeansGrad {
 
 } // namespace
 
-Status CudaKernels::runRouterMeans(View logits, View loads, View shares, View squares, int64_t topK) {
+Status CudaKernels::runRouterMeans(View logits, View loads, View shares, View squares, int64_t topK, View forced) {
   const int64_t tokens = logits.dims[0], experts = logits.dims[1], groups = loads.dims[0];
   TokenRouting *routed = nullptr;
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(tokens, routed));
@@ -112,8 +116,8 @@ Status CudaKernels::runRouterMeans(View logits, View loads, View shares, View sq
     MOERT_RETURN_IF_ERROR(
         forElements<1>(target, {tokens}, false, RouteTokens<T>{logits.as<const T>(), routed, experts, topK}));
     const Grid grid{.blocks = dim3(static_cast<unsigned>(groups * experts))};
-    return launch(meansKernel<T>, grid, target, logits.as<const T>(), routed, loads.as<T>(), shares.as<T>(),
-                  squares.as<T>(), tokens / groups, experts);
+    return launch(meansKernel<T>, grid, target, logits.as<const T>(), routed, forced.as<const int32_t>(), loads.as<T>(),
+                  shares.as<T>(), squares.as<T>(), tokens / groups, experts, topK);
   });
 }
 

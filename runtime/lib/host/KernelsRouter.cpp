@@ -32,7 +32,8 @@ template <class T> struct IsBefore {
 };
 
 template <class T>
-void meansOf(const T *logits, T *loads, T *shares, T *square, int64_t tokens, int64_t experts, int64_t topK) {
+void meansOf(const T *logits, const int32_t *forced, T *loads, T *shares, T *square, int64_t tokens, int64_t experts,
+             int64_t topK) {
   std::vector<Wide<T>> load(experts), share(load);
   std::vector<int64_t> order(load.size());
   TokenRouting<T> token(experts);
@@ -40,8 +41,12 @@ void meansOf(const T *logits, T *loads, T *shares, T *square, int64_t tokens, in
   for (int64_t s = 0; s < tokens; ++s, logits += experts) {
     token.read(logits);
     squares += token.lse * token.lse;
-    std::iota(order.begin(), order.end(), 0);
-    std::partial_sort(order.begin(), order.begin() + topK, order.end(), IsBefore<T>{logits});
+    if (forced) {
+      std::copy_n(forced + s * topK, topK, order.begin());
+    } else {
+      std::iota(order.begin(), order.end(), 0);
+      std::partial_sort(order.begin(), order.begin() + topK, order.end(), IsBefore<T>{logits});
+    }
     for (int64_t j = 0; j < topK; ++j)
       load[order[j]] += 1;
     for (size_t e = 0; e < share.size(); ++e)
@@ -56,12 +61,18 @@ void meansOf(const T *logits, T *loads, T *shares, T *square, int64_t tokens, in
 
 } // namespace
 
-void routerMeans(Checker &, View logits, View loads, View shares, View squares, int64_t topK) {
+void routerMeans(Checker &check, View logits, View loads, View shares, View squares, int64_t topK, View forced) {
   const int64_t groups = loads.dims[0], tokens = logits.dims[0] / groups, experts = logits.dims[1];
+  const int32_t *choices = forced.as<const int32_t>();
+  for (int64_t i = 0; check.ok() && choices && i < logits.dims[0] * topK; ++i)
+    check.that(choices[i] >= 0 && choices[i] < experts, "expected forced experts from 0 to ", experts - 1, " but got ",
+               choices[i]);
+  if (!check.ok())
+    return;
   withFloating(logits.dtype, [&]<class T>(T) {
     for (int64_t g = 0; g < groups; ++g)
-      meansOf(logits.as<const T>() + g * tokens * experts, loads.as<T>() + g * experts, shares.as<T>() + g * experts,
-              squares.as<T>() + g, tokens, experts, topK);
+      meansOf(logits.as<const T>() + g * tokens * experts, choices ? choices + g * tokens * topK : nullptr,
+              loads.as<T>() + g * experts, shares.as<T>() + g * experts, squares.as<T>() + g, tokens, experts, topK);
   });
 }
 

@@ -109,15 +109,40 @@ Status LineChecker::checkChoices(size_t rank) const {
 /// label.
 using LayerKey = std::pair<std::string, int64_t>;
 
+const std::string &labelOf(std::span<const Program> programs, const moert_routing &routing) {
+  const Program &program = programs[programIndex(programs, routing.first_rank)];
+  return program.ops[static_cast<size_t>(routing.op) % program.ops.size()].label;
+}
+
 std::vector<LayerKey> layerKeys(std::span<const Program> programs, const std::vector<moert_routing> &routings) {
   std::map<std::string, int64_t> seen;
   std::vector<LayerKey> keys;
   for (const moert_routing &routing : routings) {
-    const Program &program = programs[programIndex(programs, routing.first_rank)];
-    const std::string &label = program.ops[static_cast<size_t>(routing.op) % program.ops.size()].label;
+    const std::string &label = labelOf(programs, routing);
     keys.emplace_back(label, seen[label]++);
   }
   return keys;
+}
+
+/// Takes the ops that do not choose out of `routings`, and returns them by the key of the op whose choices they take.
+/// These are ops that only count, and recomputed ones, which have labels of backwards. The k-th of a layer is of the
+/// k-th micro-batch: all orders of pipelines begin the backwards of a layer in the order of its forwards.
+std::map<LayerKey, std::vector<moert_routing>> takeFollowers(std::span<const Program> programs,
+                                                             std::vector<moert_routing> &routings) {
+  std::map<std::pair<std::string, int64_t>, int64_t> seen;
+  std::map<LayerKey, std::vector<moert_routing>> followers;
+  std::erase_if(routings, [&](const moert_routing &routing) {
+    std::string label = labelOf(programs, routing);
+    const int64_t before = seen[{label, routing.only_counts}]++;
+    const bool isBackward = label.ends_with(kBackwardSuffix);
+    if (isBackward)
+      label.resize(label.size() - kBackwardSuffix.size());
+    const bool follows = isBackward || routing.only_counts;
+    if (follows)
+      followers[{label, before}].push_back(routing);
+    return follows;
+  });
+  return followers;
 }
 
 /// Puts `ranks` into the reference's order, if the labels identify it. The reference routes a micro-batch in all
@@ -137,11 +162,23 @@ void orderAsReference(const Plan &plan, const std::vector<moert_routing> &refere
 
 } // namespace
 
+std::vector<moert_routing> RoutedLayer::opsOn(int64_t r, bool isReference) const {
+  if (!isReference && !isOn(r))
+    return {};
+  std::vector<moert_routing> ops = isReference ? referenceFollowers : followers;
+  ops.push_back(isReference ? reference : rank);
+  return ops;
+}
+
 Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers) {
   std::vector<moert_routing> ranks, references;
   MOERT_RETURN_IF_ERROR(listRoutings(plan, MOERT_PROGRAM_RANK, ranks));
   if (plan.metadata.reference)
     MOERT_RETURN_IF_ERROR(listRoutings(plan, MOERT_PROGRAM_REFERENCE, references));
+  auto followers = takeFollowers(plan.programs(false), ranks);
+  std::map<LayerKey, std::vector<moert_routing>> referenceFollowers;
+  if (plan.metadata.reference)
+    referenceFollowers = takeFollowers(plan.programs(true), references);
   if (plan.metadata.reference && ranks.size() != references.size())
     return invalid("the plan routes " + std::to_string(ranks.size()) + " times, but its reference " +
                    std::to_string(references.size()) + " times");
@@ -152,9 +189,11 @@ Status findLayers(const Plan &plan, std::vector<RoutedLayer> &layers) {
   for (size_t i = 0; i < ranks.size(); ++i) {
     layers[i].rank = ranks[i];
     layers[i].label = keys[i].first;
+    layers[i].followers = std::move(followers[keys[i]]);
     if (!plan.metadata.reference)
       continue;
     layers[i].reference = references[i];
+    layers[i].referenceFollowers = std::move(referenceFollowers[keys[i]]);
     MOERT_RETURN_IF_ERROR(matchPrograms(layers[i], i));
   }
   return {};
@@ -255,25 +294,25 @@ Status Routing::beginStep(moert_world_t on, std::span<const int64_t> ranks, bool
   const std::vector<RoutingLine> &lines = iterations[static_cast<size_t>(step) % iterations.size()];
   for (size_t layer = 0; layer < layers.size(); ++layer)
     for (int64_t rank : ranks)
-      if (reference || layers[layer].isOn(rank))
-        MOERT_RETURN_IF_ERROR(force(on, rank, reference, layers[layer], lines[layer]));
+      for (const moert_routing &op : layers[layer].opsOn(rank, reference))
+        MOERT_RETURN_IF_ERROR(force(on, rank, op, layers[layer], lines[layer]));
   return {};
 }
 
-/// Forces the choices of a rank's shard, or of all shards in the reference.
-Status Routing::force(moert_world_t on, int64_t rank, bool reference, const RoutedLayer &layer,
+/// Forces the choices of an op's shards: in the reference all, in a rank at least its own.
+Status Routing::force(moert_world_t on, int64_t rank, const moert_routing &op, const RoutedLayer &layer,
                       const RoutingLine &line) const {
+  const int64_t count = layer.rank.tokens > 0 ? op.tokens / layer.rank.tokens : 1;
+  const int64_t first = count == layer.shards ? 0 : layer.shardOf(rank) / count * count;
   std::vector<int32_t> experts;
-  const int64_t first = reference ? 0 : layer.shardOf(rank), end = reference ? layer.shards : first + 1;
-  for (int64_t shard = first; shard < end; ++shard) {
+  for (int64_t shard = first; shard < first + count; ++shard) {
     const size_t from = layer.firstOf(shard);
     const std::vector<int32_t> part = line.choices.empty()
                                           ? choicesFromCounts(line.counts[from], layer.rank.tokens, layer.rank.choices)
                                           : line.choices[from];
     experts.insert(experts.end(), part.begin(), part.end());
   }
-  return checked(moert_world_force_routing(on, rank, reference ? layer.reference.op : layer.rank.op, experts.data(),
-                                           static_cast<int64_t>(experts.size())));
+  return checked(moert_world_force_routing(on, rank, op.op, experts.data(), static_cast<int64_t>(experts.size())));
 }
 
 Status Routing::endStep(moert_world_t on, bool reference, int64_t step) {
@@ -355,6 +394,7 @@ void Routing::orderLike(const Routing &reference) {
       }
     }
     std::swap(layers[to].rank, layers[best].rank);
+    std::swap(layers[to].followers, layers[best].followers);
     for (std::vector<RoutingLine> &step : kept)
       std::swap(step[to].choices, step[best].choices), std::swap(step[to].counts, step[best].counts);
   }

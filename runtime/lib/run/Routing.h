@@ -25,11 +25,14 @@ namespace moert::run {
 struct RoutedLayer {
   moert_routing rank{};
   moert_routing reference{}; ///< routing of the reference; zero without a reference
-  int64_t shards = 0;        ///< number of shards of the tokens; 0 without a reference
-  std::string label = {};    ///< label of the rank's op; with micro-batches several have the same
+  std::vector<moert_routing> followers = {}, referenceFollowers = {}; ///< ops that take the choices of these two
+  int64_t shards = 0;     ///< number of shards of the tokens; 0 without a reference
+  std::string label = {}; ///< label of the rank's op; with micro-batches several have the same
 
   /// Whether rank `r` runs the program that has the layer.
   bool isOn(int64_t r) const { return r >= rank.first_rank && r < rank.first_rank + rank.ranks; }
+  /// Ops of rank `r`, or of the reference, that make or take the layer's choices; empty if the rank lacks the layer.
+  std::vector<moert_routing> opsOn(int64_t r, bool isReference) const;
   /// Shard that rank `r`, one of the layer's, routes.
   int64_t shardOf(int64_t r) const { return (r - rank.first_rank) / (rank.ranks / shards); }
   /// Index among the layer's ranks of the first one of a shard.
@@ -87,7 +90,7 @@ public:
 
 private:
   Status read(const std::string &path);
-  Status force(moert_world_t world, int64_t rank, bool reference, const RoutedLayer &layer,
+  Status force(moert_world_t world, int64_t rank, const moert_routing &op, const RoutedLayer &layer,
                const RoutingLine &line) const;
   Status readStep(moert_world_t world, bool reference, int64_t step, std::vector<RoutingLine> &lines) const;
   std::span<const int32_t> expertsOf(const RoutedToken &token) const;

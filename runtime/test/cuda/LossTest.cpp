@@ -117,13 +117,15 @@ TEST(CudaLossTest, MeansOfRouters) {
             randomOperand(dtype, {tokens, experts}, 1, 3), randomOperand(dtype, {groups, experts}, 2),
             randomOperand(dtype, {groups, 1}, 3),          filledOperand(dtype, {groups, experts}, 9),
             filledOperand(dtype, {groups, experts}, 9),    filledOperand(dtype, {groups, 1}, 9),
-            filledOperand(dtype, {tokens, experts}, 9)};
-        expectAlike(
-            Kind::RouterMeans, operands,
-            [=](Kernels &k, const Views &v) {
-              return k.routerMeans(v[0], v[3], v[4], v[5], std::min<int64_t>(experts, 2));
-            },
-            4);
+            filledOperand(dtype, {tokens, experts}, 9),    filledOperand(MOERT_I32, {tokens, 1}, 0)};
+        for (bool isForced : {false, true})
+          expectAlike(
+              Kind::RouterMeans, operands,
+              [=](Kernels &k, const Views &v) {
+                const int64_t choices = isForced ? 1 : std::min<int64_t>(experts, 2);
+                return k.routerMeans(v[0], v[3], v[4], v[5], choices, isForced ? v[7] : View());
+              },
+              4);
         for (auto [shares, squares] : {std::pair(true, true), {true, false}, {false, true}})
           expectAlike(
               Kind::RouterMeansGrad, operands,
