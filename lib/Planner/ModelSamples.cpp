@@ -28,17 +28,27 @@ static std::vector<SmallVector<PartCost>> groupByLayer(ArrayRef<PartCost> parts)
   return layers;
 }
 
+static SmallVector<int64_t> repeat(ArrayRef<int64_t> kinds, size_t times) {
+  SmallVector<int64_t> blocks;
+  for (int64_t kind : kinds)
+    blocks.append(times, kind);
+  return blocks;
+}
+
 std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds,
                                                 const ModelForm &form, const PlanOptions &options,
                                                 std::string &reason) {
-  std::optional<SmallVector<PartCost>> sample = sampleParts(readBlocks(source, form, kinds), options, reason);
+  // Parameters that the last block gathers stay from its forward to its backward, so that each kind's first counts.
+  size_t times = options.zero >= 2 ? 2 : 1, count = times * kinds.size();
+  std::optional<SmallVector<PartCost>> sample =
+      sampleParts(readBlocks(source, form, repeat(kinds, times)), options, reason);
   if (!sample)
     return std::nullopt;
   std::vector<SmallVector<PartCost>> layers = groupByLayer(*sample);
   // The embedding takes so little time that it may be in one part with the first block. A model may be blocks alone.
-  bool hasBegin = layers.size() == kinds.size() + 2, hasEnd = layers.size() > kinds.size();
-  if (layers.size() < kinds.size() || layers.size() > kinds.size() + 2) {
-    reason = "expected the parts of a sample to be " + std::to_string(kinds.size()) +
+  bool hasBegin = layers.size() == count + 2, hasEnd = layers.size() > count;
+  if (layers.size() < count || layers.size() > count + 2) {
+    reason = "expected the parts of a sample to be " + std::to_string(count) +
              " blocks and at most one part before and after them, but got " + std::to_string(layers.size()) + " layers";
     return std::nullopt;
   }
@@ -47,8 +57,8 @@ std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, Array
     cost.begin = std::move(layers.front());
   if (hasEnd)
     cost.end = std::move(layers.back());
-  cost.kindParts.assign(std::make_move_iterator(layers.begin() + hasBegin),
-                        std::make_move_iterator(layers.end() - hasEnd));
+  for (size_t block = 0; block < count; block += times)
+    cost.kindParts.push_back(std::move(layers[hasBegin + block]));
   double widest = 0;
   for (ArrayRef<PartCost> kind : cost.kindParts)
     widest = std::max(widest, kind.front().received);
@@ -89,28 +99,58 @@ static std::optional<PartCost> measureSample(const GraphReader &read, const Plan
                   .kept = arena};
 }
 
+/// Replaces differences of arenas by the bytes that last. Parameters that ZeRO gathers pass, but those of a few buckets
+/// are alive together, so that the arena of a sample grows by other bytes than that of a model.
+static void setLasting(MutableArrayRef<PartCost> blocks, const ModelCost &sample) {
+  for (auto [block, parts] : llvm::zip_equal(blocks, sample.kindParts)) {
+    double lasting = 0;
+    for (const PartCost &part : parts)
+      lasting += part.held + part.kept + part.gradients;
+    block.kept = std::max(0.0, lasting - block.held);
+  }
+}
+
+/// The most bytes of an arena that do not last: those of samples with each kind of block twice, and then with one kind
+/// three times.
+static double getPassing(ArrayRef<PartCost> samples, ArrayRef<PartCost> blocks) {
+  double twice = 0, most = 0;
+  for (const PartCost &block : blocks)
+    twice += 2 * block.kept;
+  for (auto [index, sample] : llvm::enumerate(samples))
+    most = std::max(most, sample.kept - twice - (index > 0 ? blocks[index - 1].kept : 0));
+  return most;
+}
+
 std::optional<ModelCost> mlir::moe::sampleModelByDifference(const ModelSource &source, ArrayRef<int64_t> kinds,
                                                             const ModelForm &form, const PlanOptions &options,
                                                             std::string &reason) {
   // Search may choose another order for one block than for many.
-  SmallVector<int64_t> twice;
-  for (int64_t kind : kinds)
-    twice.append(2, kind);
+  SmallVector<int64_t> twice = repeat(kinds, 2);
   std::optional<PartCost> base = measureSample(readBlocks(source, form, twice), options, reason);
   if (!base)
     return std::nullopt;
-  ModelCost cost;
+  SmallVector<PartCost> blocks, samples = {*base};
   PartCost rest = *base;
   for (int64_t kind : kinds) {
-    SmallVector<int64_t> blocks(twice);
-    blocks.insert(llvm::find(blocks, kind), kind);
-    std::optional<PartCost> more = measureSample(readBlocks(source, form, blocks), options, reason);
+    SmallVector<int64_t> longer(twice);
+    longer.insert(llvm::find(longer, kind), kind);
+    std::optional<PartCost> more = measureSample(readBlocks(source, form, longer), options, reason);
     if (!more)
       return std::nullopt;
-    PartCost block = subtract(*more, *base);
-    cost.kindParts.push_back({block});
-    rest = subtract(subtract(rest, block), block);
+    samples.push_back(*more);
+    blocks.push_back(subtract(*more, *base));
+    rest = subtract(subtract(rest, blocks.back()), blocks.back());
   }
+  if (options.zero >= 2) {
+    std::optional<ModelCost> whole = sampleModel(source, kinds, form, options, reason);
+    if (!whole)
+      return std::nullopt;
+    setLasting(blocks, *whole);
+    rest.kept = getPassing(samples, blocks);
+  }
+  ModelCost cost;
+  for (const PartCost &block : blocks)
+    cost.kindParts.push_back({block});
   cost.end.push_back(rest);
   return cost;
 }
