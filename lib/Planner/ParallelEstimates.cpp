@@ -1,6 +1,7 @@
 //===- ParallelEstimates.cpp - groups of whole models, from samples -------===//
 #include "ParallelSearch.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -10,10 +11,14 @@ using namespace mlir::moe;
 /// Factors on estimated memory: of a candidate unlike all compiled ones, and of one that is scaled to a compiled step.
 static constexpr double kMemoryMargin = 1.03, kKnownMemoryMargin = 1.005;
 
+static double getMemoryMargin(const Candidate &candidate) {
+  return candidate.memoryScale ? kKnownMemoryMargin : kMemoryMargin;
+}
+
 /// Whether an estimate fits, with room for gaps between buffers.
 static bool mayFit(const ParallelQuestion &question, const Candidate &candidate) {
-  double margin = candidate.memoryScale ? kKnownMemoryMargin : kMemoryMargin;
-  return question.fits(static_cast<int64_t>(margin * static_cast<double>(candidate.estimate.bytes)));
+  return question.fits(
+      static_cast<int64_t>(getMemoryMargin(candidate) * static_cast<double>(candidate.estimate.bytes)));
 }
 
 /// The open orders that estimates tell apart; at least one.
@@ -270,7 +275,11 @@ void mlir::moe::estimate(ParallelSearch &search, Candidate &candidate) {
   candidate = std::move(*close.best);
   refuse(candidate, Verdict::Estimated, "");
   if (!mayFit(question, candidate))
-    refuseSize(question, candidate, "by samples, which leave out about 3% for gaps between buffers");
+    refuseSize(
+        question, candidate,
+        llvm::formatv("by samples, with {0:f1}% for gaps between buffers", 100 * getMemoryMargin(candidate) - 100)
+            .str(),
+        getMemoryMargin(candidate));
   search.noteBest(candidate);
 }
 
@@ -289,7 +298,32 @@ static void estimateNearest(ParallelSearch &search, MutableArrayRef<Candidate> c
   });
 }
 
+/// Estimates the smallest closely where nothing fits: an error names it. The rough estimates so far are on other
+/// data-parallel ranks, which hold other shares of the states.
+static void estimateSmallest(ParallelSearch &search, MutableArrayRef<Candidate> candidates) {
+  if (!sortBest(search.question, candidates).empty())
+    return;
+  search.visitAll("the smallest", candidates.size(), [&](size_t index) {
+    Candidate &one = candidates[index];
+    if (one.verdict != Verdict::TooLarge)
+      return;
+    one.estimate = {};
+    if (BestVariant rough = compareRoughly(search, one, one.parallel.getDp()); rough.best)
+      one.estimate = rough.best->estimate;
+    refuseSize(search.question, one, "by a rough estimate");
+  });
+  constexpr size_t most = 8;
+  llvm::SmallPtrSet<const Candidate *, most> close;
+  while (!search.isStopped() && close.size() < most && sortBest(search.question, candidates).empty()) {
+    const Candidate *smallest = findSmallest(candidates);
+    if (!smallest || !close.insert(smallest).second)
+      return;
+    estimate(search, candidates[smallest - candidates.data()]);
+  }
+}
+
 void mlir::moe::estimateCandidates(ParallelSearch &search, MutableArrayRef<Candidate> candidates) {
   estimateAllRoughly(search, candidates);
   estimateNearest(search, candidates);
+  estimateSmallest(search, candidates);
 }

@@ -20,10 +20,10 @@ void mlir::moe::refuse(Candidate &candidate, Verdict verdict, StringRef reason) 
   candidate.reason = reason.str();
 }
 
-void mlir::moe::refuseSize(const ParallelQuestion &question, Candidate &candidate, StringRef what) {
+void mlir::moe::refuseSize(const ParallelQuestion &question, Candidate &candidate, StringRef what, double margin) {
   std::string reason;
   llvm::raw_string_ostream(reason) << llvm::format("%.1f GB a rank, of %.1f GB; ",
-                                                   static_cast<double>(candidate.getBytes()) / 1e9,
+                                                   margin * static_cast<double>(candidate.getBytes()) / 1e9,
                                                    static_cast<double>(question.limit) / 1e9)
                                    << what;
   refuse(candidate, Verdict::TooLarge, reason);

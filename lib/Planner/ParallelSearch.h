@@ -78,7 +78,8 @@ private:
 };
 
 void refuse(Candidate &candidate, Verdict verdict, StringRef reason);
-void refuseSize(const ParallelQuestion &question, Candidate &candidate, StringRef what);
+/// `margin` is a factor on the candidate's bytes.
+void refuseSize(const ParallelQuestion &question, Candidate &candidate, StringRef what, double margin = 1);
 /// The candidates that may be taken: those that were compiled before those that were estimated, each the fastest first.
 SmallVector<Candidate *> sortBest(const ParallelQuestion &question, MutableArrayRef<Candidate> candidates);
 
@@ -88,6 +89,10 @@ FailureOr<ParallelQuestion> readQuestion(const ModelSource &source, const Parall
                                          const PlanOptions &options);
 /// A candidate for each of the groups, with the first value of all that is open and one of the bounds `maxLoads`.
 std::vector<Candidate> makeCandidates(const ParallelQuestion &question, ArrayRef<double> maxLoads);
+/// Whether the search may choose the plan of a job: all that is fixed is as in the job.
+bool isOpenTo(const ParallelQuestion &question, const Candidate &job);
+/// The room for dropless rows that a candidate with these groups begins with. Absent: the user's.
+std::optional<double> getMaxLoad(const ParallelQuestion &question, ArrayRef<double> maxLoads, ParallelAttr parallel);
 /// The share of layers that need a further pass if there is room for `load` times the even load.
 double getFurtherPasses(const ParallelQuestion &question, double load, ParallelAttr parallel);
 /// Sets the batch and the micro-batches, or refuses the candidate.
