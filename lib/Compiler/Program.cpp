@@ -134,10 +134,26 @@ static LogicalResult copyGate(RouteOp route, LayerOp layer, int64_t world) {
   return success();
 }
 
+/// Gives a layer more routing groups than `own`, which its baseline has. Each takes its share of what one of `own` may
+/// take. Fails if this drops other tokens, and may not.
+static LogicalResult divideGroups(LayerOp layer, int64_t groups, int64_t own, bool keepsDrops) {
+  layer.setGroups(groups);
+  int64_t tokens = layer.getX().getType().getDimSize(0) / own, capacity = layer.getCapacity(tokens);
+  if (layer.isDropless() || groups <= own)
+    return success();
+  if (keepsDrops && capacity < tokens)
+    return layer.emitOpError() << "has a capacity of " << capacity << " for " << tokens
+                               << " tokens, and in this schedule " << groups / own
+                               << " members share it: other tokens are dropped than in the baseline. "
+                               << "--vary=drops allows that";
+  layer.setExpertCapacity(llvm::divideCeil(capacity, groups / own));
+  return success();
+}
+
 /// Gives each layer of `graph` the routing groups that it has in `rank`, its forward program, so that the reference
-/// drops the same tokens. A part takes its share of what a group may take. Capacities are not read from the schedule:
-/// one that changes them does not pass the comparison.
-static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
+/// drops the same tokens. Capacities are not read from the schedule: one that changes them does not pass the
+/// comparison.
+static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph, bool keepsDrops) {
   FailureOr<SpmdAnalysis> states = SpmdAnalysis::compute(rank);
   if (failed(states))
     return failure();
@@ -150,11 +166,8 @@ static LogicalResult copyRouting(func::FuncOp rank, ModuleOp graph) {
             groups = route.getGroups();
     for (GroupAttr group : states->getAxes().getGroups(states->getState(route.getLogits())))
       groups *= group.getSize();
-    layer.setGroups(groups);
-    if (!layer.isDropless() && groups > own)
-      layer.setExpertCapacity(
-          llvm::divideCeil(layer.getCapacity(layer.getX().getType().getDimSize(0) / own), groups / own));
-    if (failed(copyGate(route, layer, getParallel(rank).getWorld())))
+    if (failed(divideGroups(layer, groups, own, keepsDrops)) ||
+        failed(copyGate(route, layer, getParallel(rank).getWorld())))
       return failure();
   }
   return success();
@@ -202,7 +215,7 @@ static FailureOr<CompiledProgram> compileForm(ModuleOp graph, const ParsedSchedu
     return failure();
   if (!reference && options.choices && failed(copyChoices(getFunction(options.choices), getFunction(module))))
     return failure();
-  if (!reference && failed(copyRouting(getFunction(module), graph)))
+  if (!reference && failed(copyRouting(getFunction(module), graph, options.keepsDrops)))
     return failure();
   program.applied = getApplied(schedule, getFunction(module)).getName();
   if (options.stage == Stage::Forward)

@@ -64,6 +64,7 @@ LogicalResult MoeAutoSchedule::schedule(ModuleOp graph) {
   PlanOptions options;
   options.parallel = parallel;
   options.schedule = "auto";
+  options.keepsDrops = true;
   options.stage = Stage::Forward;
   options.train = train;
   options.memoryLimit = memoryLimit;

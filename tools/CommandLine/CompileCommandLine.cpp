@@ -68,8 +68,10 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
            cl::desc("Options that --parallel=auto may change: all that are not given, none, or a\n"
                     "   list. Names: batch, interleave, max-load, pipeline, recompute,\n"
                     "   ring-attention, sequence-parallel and zero. batch needs --global-batch, zero\n"
-                    "   needs --optimizer, and max-load needs a dropless model. Default: all"),
-           cl::value_desc("options"), cl::init("all"), cl::cat(category)),
+                    "   needs --optimizer, and max-load needs a dropless model. Default: all.\n"
+                    "   drops lets --schedule=auto take schedules that drop other tokens than the\n"
+                    "   baseline; all does not include it"),
+           cl::value_desc("options"), cl::CommaSeparated, cl::cat(category)),
       globalBatch("global-batch",
                   cl::desc("Sequences in one step of all ranks (GBS): dp x --batch x --micro-batches.\n"
                            "   Give this or --micro-batches. In moe-plan 4 per GPU, and at least 256"),
@@ -123,7 +125,7 @@ FailureOr<PlanOptions> CompileCommandLine::getOptions(MLIRContext &context, cons
     return emitUsageError(context)
            << "--objective needs --parallel=auto: with given groups all steps have as many tokens";
   FailureOr<std::optional<GlobalBatch>> sequences = getGlobalBatch(context);
-  if (failed(sequences) || failed(parseSchedule(&context, schedule)))
+  if (failed(sequences) || failed(parseSchedule(&context, schedule)) || failed(checkVary(context)))
     return failure();
   PlanOptions options;
   if (!order.empty()) {
@@ -137,6 +139,7 @@ FailureOr<PlanOptions> CompileCommandLine::getOptions(MLIRContext &context, cons
   options.memoryLimit = memoryLimit.number;
   options.reference = reference;
   options.exhaustive = exhaustive;
+  options.keepsDrops = schedule == "auto" && !isVaried("drops");
   options.devicesPerNode = cluster.devicesPerNode;
   options.cluster = &cluster;
   if (failed(step.setOptions(context, options, *sequences, isOpen())))
@@ -171,32 +174,43 @@ FailureOr<std::optional<GlobalBatch>> CompileCommandLine::getGlobalBatch(MLIRCon
   return std::optional(GlobalBatch{globalBatch, shapes->front().batch});
 }
 
-LogicalResult CompileCommandLine::setSpace(MLIRContext &context, ParallelRequest &request, const PlanOptions &options,
-                                           int64_t givenBatch) const {
-  SmallVector<StringRef> known;
+LogicalResult CompileCommandLine::checkVary(MLIRContext &context) const {
+  SmallVector<StringRef> known = {"drops"};
   visitChoices([&](auto, const ChoiceInfo &info) {
     if (info.isSearched)
       known.push_back(info.option);
   });
   llvm::sort(known);
-  SmallVector<StringRef> names;
-  StringRef(vary).split(names, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-  bool isAll = vary == "all", isNone = vary == "none";
-  for (StringRef name : names)
-    if (!isAll && !isNone && !llvm::is_contained(known, name))
+  for (StringRef name : vary) {
+    bool isKnown = llvm::is_contained(known, name) || name == "all" || (name == "none" && vary.size() == 1);
+    if (!isKnown)
       return emitUsageError(context) << "expected --vary to be all, none, or a list of " << llvm::join(known, ", ")
                                      << " but got '" << name << "'";
-  auto isFree = [&](StringRef name) { return isAll || (!isNone && llvm::is_contained(names, name)); };
-  request.space = getStepSpace(options, [&](StringRef option) { return !isGiven(option) && isFree(option); });
+    bool isOfSchedule = name == "drops" || name == "none";
+    if (!isOpen() && !(isOfSchedule && schedule == "auto"))
+      return emitUsageError(context) << "--vary=" << name << " needs --parallel=auto"
+                                     << (isOfSchedule ? " or --schedule=auto" : "");
+    if (name == "drops" && schedule != "auto")
+      return emitUsageError(context) << "--vary=drops needs --schedule=auto";
+  }
+  return success();
+}
+
+bool CompileCommandLine::isVaried(StringRef option) const {
+  bool isAll = vary.empty() || llvm::is_contained(vary, "all");
+  return llvm::is_contained(vary, option) || (isAll && option != "drops");
+}
+
+void CompileCommandLine::setSpace(ParallelRequest &request, const PlanOptions &options, int64_t givenBatch) const {
+  request.space = getStepSpace(options, [&](StringRef option) { return !isGiven(option) && isVaried(option); });
   request.space.batches = {givenBatch};
-  if (!importing.hasBatch() && globalBatch.getNumOccurrences() && isFree("batch"))
+  if (!importing.hasBatch() && globalBatch.getNumOccurrences() && isVaried("batch"))
     request.space.batches = {1, 2, 4, 8};
   if (std::optional<double> load = importing.getDefaultMaxLoad()) {
     request.space.maxLoads = {*load};
-    if (isFree("max-load"))
+    if (isVaried("max-load"))
       request.space.maxLoads.append({1.5, 1.25});
   }
-  return success();
 }
 
 ModelReader CompileCommandLine::makeReader(ModuleOp graph, ImportShape shape) const {
@@ -252,8 +266,7 @@ FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(Session &session, c
   if (globalBatch.getNumOccurrences())
     search.request.globalBatch = globalBatch;
   search.request.objective = *parseObjective(objective);
-  if (failed(setSpace(session.context, search.request, options, shapes->front().batch)))
-    return failure();
+  setSpace(search.request, options, shapes->front().batch);
   search.request.given = groups;
   search.request.describeRemedies = [this, &session](const Candidate &smallest, const PlanOptions &compiled,
                                                      int64_t bytes, int64_t limit) {

@@ -82,14 +82,17 @@ private:
   /// Says which groups were chosen for `plan`, with its step, and how to see why.
   void noteChoice(ModuleOp plan, PlanOptions options) const;
   FailureOr<std::optional<GlobalBatch>> getGlobalBatch(MLIRContext &context) const;
+  /// Fails if --vary names options that are unknown, or that nothing searches.
+  LogicalResult checkVary(MLIRContext &context) const;
+  /// Whether --vary leaves an option open.
+  bool isVaried(llvm::StringRef option) const;
   /// Sets the choices that --vary leaves open; `givenBatch` is --batch.
-  LogicalResult setSpace(MLIRContext &context, ParallelRequest &request, const PlanOptions &options,
-                         int64_t givenBatch) const;
+  void setSpace(ParallelRequest &request, const PlanOptions &options, int64_t givenBatch) const;
 
   llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster, host, objective;
   llvm::cl::opt<Bytes> memoryLimit;
   llvm::cl::opt<int64_t> world;
-  llvm::cl::opt<std::string> vary;
+  llvm::cl::list<std::string> vary;
   llvm::cl::opt<int64_t> globalBatch;
   llvm::cl::opt<unsigned> threads;
   llvm::cl::opt<bool> reference, exhaustive;

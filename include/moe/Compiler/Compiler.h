@@ -45,6 +45,8 @@ struct CompileOptions : StepChoice {
   int64_t memoryLimit = 0;
   /// Largest number of bytes that a device of the pipeline keeps for gradients (moe-order-micro-batches); 0: no limit.
   int64_t mostKept = 0;
+  /// Refuses a schedule that drops other tokens than the baseline does.
+  bool keepsDrops = false;
   /// Marks launches with their part of the program, in the forward or the backward: the parts that stages can be made
   /// of (moe-cut-stages with stages=0). Samples have it, which have one stage.
   bool markParts = false;

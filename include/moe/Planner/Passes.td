@@ -9,7 +9,7 @@ def MoeAutoSchedule : Pass<"moe-auto-schedule", "::mlir::ModuleOp"> {
   let description = [{
     The pass form of `moe-compile --schedule=auto`. It replaces moe-partition and the passes that make a schedule. It
     compiles the module's one function in the candidates of the joint space, and compares the simulator's results for
-    their plans. Then it rewrites the function to the forward program of one rank in the best candidate. The groups are
+    their plans. Schedules that drop other tokens than the baseline are none of them. Then it rewrites the function to the forward program of one rank in the best candidate. The groups are
     those of the module's `moe.parallel`.
 
     - `plan.schedule` on the module names that schedule, in the form that `--schedule` takes.

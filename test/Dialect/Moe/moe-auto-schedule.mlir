@@ -20,7 +20,7 @@
 // RUN: moe-compile %t/layer.mlir --parallel=dp=4,mp=2,ep=8 --schedule=auto --cluster=localhost --mode=forward --emit=spmd --reference=false -o %t/driver.mlir
 // RUN: moe-compile %t/pass.mlir --emit=spmd -o - | diff - %t/driver.mlir
 // RUN: FileCheck %s --check-prefix=FORWARD < %t/pass.mlir
-// FORWARD: plan.schedule = "s1
+// FORWARD: plan.schedule = "s2
 
 // A model of several layers, for which plans of the whole are compared too, in little memory.
 // RUN: moe-opt %t/model.mlir --mlir-print-debuginfo --pass-pipeline="builtin.module(moe-auto-schedule{cluster=hgx-h100 memory-limit=500000},func.func(canonicalize,cse,moe-differentiate,canonicalize,cse,moe-verify-spmd))" > %t/pass.mlir
