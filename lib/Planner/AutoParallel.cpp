@@ -16,6 +16,7 @@ struct Contest {
   /// The largest bound with which nothing fits.
   std::optional<double> refusedLoad;
   std::optional<Margin> margin; ///< distance of the choice from the others
+  std::optional<Candidate> job; ///< the job of the request, compiled
 };
 } // namespace
 
@@ -42,6 +43,35 @@ static void compareCandidates(ParallelSearch &search, MutableArrayRef<Candidate>
   estimateCandidates(search, candidates);
   compileNearest(search, candidates);
   takeRoughly(search, candidates);
+}
+
+/// Compiles the job of the request, and adds it to the candidates if it may be chosen and none of them is the same.
+static void addJob(ParallelSearch &search, Contest &contest) {
+  const ParallelQuestion &question = search.question;
+  if (!question.request.job)
+    return;
+  contest.job = question.request.job;
+  contest.job->reason = "the search was stopped";
+  search.visitAll("the job", 1, [&](size_t) {
+    contest.job->maxLoad = getMaxLoad(question, contest.maxLoads, contest.job->parallel);
+    measureCandidates(question.source, question.options, *contest.job);
+    contest.job->estimate = contest.job->whole;
+  });
+  bool isCompiled = contest.job->verdict == Verdict::Compiled;
+  if (!isCompiled || !question.fits(contest.job->whole.bytes) || !isOpenTo(question, *contest.job) ||
+      llvm::any_of(contest.candidates, [&](const Candidate &one) {
+        return one.verdict == Verdict::Compiled && describeOptions(one) == describeOptions(*contest.job);
+      }))
+    return;
+  contest.candidates.push_back(*contest.job);
+  search.noteBest(*contest.job);
+}
+
+/// Makes the candidates with one of the bounds `maxLoads`, and compares them.
+static void enter(ParallelSearch &search, Contest &contest) {
+  contest.candidates = makeCandidates(search.question, contest.maxLoads);
+  compareCandidates(search, contest.candidates);
+  addJob(search, contest);
 }
 
 /// Compiles the nearest candidates, each in the best of all schedules.
@@ -133,18 +163,18 @@ static Candidate *chooseWithRoom(ParallelSearch &search, Contest &contest) {
     contest.maxLoads = contest.maxLoads.drop_while([&](double load) { return load >= *contest.refusedLoad; });
     if (contest.maxLoads.empty())
       break;
-    contest.candidates = makeCandidates(search.question, contest.maxLoads);
-    compareCandidates(search, contest.candidates);
+    enter(search, contest);
   }
   if (!best)
     failToFind(search, contest.candidates);
   return best;
 }
 
+/// Searches the space once.
 static Contest startContest(ParallelSearch &search) {
-  ArrayRef<double> maxLoads = search.question.maxLoads;
-  Contest contest{makeCandidates(search.question, maxLoads), maxLoads, {}, {}};
-  compareCandidates(search, contest.candidates);
+  Contest contest;
+  contest.maxLoads = search.question.maxLoads;
+  enter(search, contest);
   return contest;
 }
 
@@ -156,6 +186,7 @@ static GroupsExplanation explain(ParallelSearch &search, Contest contest, Candid
   explanation.objective = question.request.objective;
   explanation.margin = contest.margin;
   explanation.refusedLoad = contest.refusedLoad;
+  explanation.job = std::move(contest.job);
   explainRoom(search, best, contest.maxLoads, explanation);
   explainOverlap(search, best, explanation);
   best.verdict = Verdict::Chosen;

@@ -80,6 +80,25 @@ static bool allows(const GivenGroups &given, ParallelAttr all) {
          isAs(given.ep, all.getEp()) && isAs(given.esp, all.getEsp()) && isAs(given.cp, all.getCp());
 }
 
+bool mlir::moe::isOpenTo(const ParallelQuestion &question, const Candidate &job) {
+  const StepSpace &space = question.request.space;
+  const PlanOptions &options = question.options;
+  auto isOpen = [](const auto &values, const auto &value) { return values.size() > 1 || value == values.front(); };
+  Candidate sized = job;
+  sized.verdict = Verdict::Skipped;
+  setBatch(question, sized, job.batch);
+  bool isStep = sized.verdict != Verdict::Illegal && sized.microBatches == job.microBatches &&
+                isOpen(space.batches, job.batch) && isOpen(space.interleaves, job.interleave) &&
+                isOpen(space.pipelineOrders, job.pipelineOrder) && isOpen(space.recomputes, job.recompute) &&
+                isOpen(space.zeros, job.zero) && job.sideBySide == options.sideBySide;
+  visitChoices([&](auto member, const ChoiceInfo &) {
+    if constexpr (std::is_same_v<decltype(member), bool StepChoice::*>)
+      isStep &= job.*member == options.*member || llvm::is_contained(space.flags, member);
+  });
+  return isStep && llvm::is_contained(question.groups, job.parallel) &&
+         (options.schedule == "auto" || options.schedule == job.schedule);
+}
+
 double mlir::moe::getFurtherPasses(const ParallelQuestion &question, double load, ParallelAttr parallel) {
   double most = 0;
   for (const RankLoads &loads : question.rankLoads)
@@ -92,8 +111,8 @@ static constexpr double kRare = 0.01;
 /// Smaller bounds are tried only if nothing else fits: the models' routings differ more than the synthetic ones.
 static constexpr double kLeastLoad = 1.5;
 
-static std::optional<double> getMaxLoad(const ParallelQuestion &question, ArrayRef<double> maxLoads,
-                                        ParallelAttr parallel) {
+std::optional<double> mlir::moe::getMaxLoad(const ParallelQuestion &question, ArrayRef<double> maxLoads,
+                                            ParallelAttr parallel) {
   if (maxLoads.empty())
     return std::nullopt;
   double best = maxLoads.front();

@@ -278,6 +278,7 @@ FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(Session &session, c
   if (failed(source))
     return failure();
   search.source = std::move(*source);
+  addJob(search);
   return search;
 }
 

@@ -33,8 +33,6 @@ public:
   LogicalResult takeJob(MLIRContext &context, int64_t ranks = 0);
   /// Lets stages of a pipeline begin where the job's do, unless its groups were replaced.
   LogicalResult setJobStages(Session &session, PlanOptions &options) const;
-  /// The job with its step, for a search that it is compared with; nothing without --megatron-args.
-  std::optional<Candidate> measureJob(const ParallelSearchInput &search) const;
   /// Replaces the model by `name`.
   void setInput(llvm::StringRef name) { input = name.str(); }
 
@@ -76,6 +74,8 @@ private:
   /// The job's options that do not depend on its groups, and then those that do.
   void setStepDefaults(bool isOpen);
   void setPlanDefaults();
+  /// Lets `search` compare its choice with the job, if there is one, and adds the job's values to those that are open.
+  void addJob(ParallelSearchInput &search) const;
   FailureOr<ModelSource> getSource(Session &session, ImportShape shape) const;
   /// Reads `graph` again, or the configuration if it is null.
   ModelReader makeReader(ModuleOp graph, ImportShape shape) const;

@@ -104,15 +104,19 @@ LogicalResult CompileCommandLine::setJobStages(Session &session, PlanOptions &op
   return success();
 }
 
-std::optional<Candidate> CompileCommandLine::measureJob(const ParallelSearchInput &search) const {
+/// Adds `value` to values that are open.
+template <class Values> static void addValue(Values &values, int64_t value) {
+  if (values.size() > 1 && !llvm::is_contained(values, value))
+    values.push_back(value);
+}
+
+void CompileCommandLine::addJob(ParallelSearchInput &search) const {
   if (!job)
-    return std::nullopt;
-  Candidate plan = job->plan;
-  if (!search.request.space.maxLoads.empty())
-    plan.maxLoad = search.request.space.maxLoads.front();
-  setStages(*search.options.parallel.getContext(), *job, search.source, search.options, plan);
-  measureCandidates(search.source, search.options, plan);
-  return plan;
+    return;
+  search.request.job = job->plan;
+  setStages(*search.options.parallel.getContext(), *job, search.source, search.options, *search.request.job);
+  addValue(search.request.space.batches, job->plan.batch);
+  addValue(search.request.space.interleaves, job->plan.interleave);
 }
 
 FailureOr<FrameworkAdvice> CompileCommandLine::advise(MLIRContext &context, const ParallelSearchInput &search,

@@ -128,9 +128,10 @@ static void printAll(const PlanExplanation &explanation, const PlanQuestion &que
 }
 
 static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question, const ClusterProfile &cluster,
-                              StringRef command, const GroupsExplanation &groups, const Candidate *job,
+                              StringRef command, const GroupsExplanation &groups,
                               const std::optional<FrameworkAdvice> &advice) {
   const Candidate &chosen = *groups.getChosen();
+  const Candidate *job = groups.job ? &*groups.job : nullptr;
   PlanExplanation explanation{groups, std::nullopt, describeDefaultMaxLoad(chosen.maxLoad, chosen.parallel)};
   bool isJsonGiven = jsonFile.getNumOccurrences() > 0;
   StringRef jsonPath = getJsonPath();
@@ -188,7 +189,6 @@ static LogicalResult run(Session &session) {
         return explanation;
       })))
     return failure();
-  std::optional<Candidate> job = compiling.measureJob(*search);
   std::optional<FrameworkAdvice> advice;
   if (SmallVector<Framework> frameworks = getFrameworks(); !frameworks.empty()) {
     FailureOr<FrameworkAdvice> found = compiling.advise(context, *search, *explanation->getChosen(), frameworks);
@@ -196,7 +196,7 @@ static LogicalResult run(Session &session) {
       return failure();
     advice = std::move(*found);
   }
-  return writeAll(context, question, *cluster, session.command, *explanation, job ? &*job : nullptr, advice);
+  return writeAll(context, question, *cluster, session.command, *explanation, advice);
 }
 
 int main(int argc, char **argv) {

@@ -54,6 +54,9 @@ struct ParallelRequest {
   GivenGroups given;
   StepSpace space;
   Objective objective = Objective::Throughput;
+  /// The plan of a user's job, which the choice is compared with. It gets the room for dropless rows that a candidate
+  /// has. If its choices are open and it fits, it is a candidate, so that the choice is not slower. Absent: none.
+  std::optional<Candidate> job;
   /// Called with the progress, from any thread but one at a time. May be null.
   std::function<void(const SearchProgress &)> showProgress;
   /// Called if nothing fits: describes remedies that make the plan of `smallest`, with these options and of so many

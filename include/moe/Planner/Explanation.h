@@ -74,6 +74,7 @@ struct GroupsExplanation {
   std::optional<double> largestLoad;
   /// The fastest by estimates with less room than the choice has; empty if it would not be faster.
   std::vector<Candidate> withLessRoom;
+  std::optional<Candidate> job; ///< the plan that ParallelRequest::job asks about, compiled; no module keeps it
   /// Seconds of the choice in 1F1B relative to its own, by estimates. Absent if its order overlaps no micro-batches.
   std::optional<double> timesWithoutOverlap;
 
