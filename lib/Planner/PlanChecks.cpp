@@ -46,6 +46,18 @@ void mlir::moe::warnOfNoExperts(ModuleOp graph, const PlanOptions &options) {
     warn() << "--schedule=" << options.schedule << " has no effect; leave it out";
 }
 
+void mlir::moe::noteAuxiliaryLoss(ModuleOp graph, const PlanOptions &options) {
+  GroupAttr tokens = options.parallel.getTokenGroup();
+  bool isDivided = false;
+  graph.walk([&](LayerOp layer) {
+    isDivided |= static_cast<int64_t>(layer.getGroups()) < tokens.getSize() && !layer.getAux().use_empty();
+  });
+  if (options.train && isDivided)
+    emitRemark(UnknownLoc::get(graph.getContext()))
+        << "the auxiliary loss is the mean over " << tokens.getSize()
+        << " ranks of the losses of their own tokens, so that its value depends on dp and cp";
+}
+
 /// The memory that the plan needs and the cluster has, if it needs more.
 static std::optional<std::string> findShortage(ModuleOp plan, const ClusterProfile &cluster) {
   auto parallel = plan->getAttrOfType<ParallelAttr>(kParallelAttrName);

@@ -265,8 +265,10 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(Session &session, ArrayRef
     FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(session, {options.parallel.getDp()}, shape);
     if (failed(graph))
       return failure();
-    if (merged->getBody()->empty())
+    if (merged->getBody()->empty()) {
       warnOfNoExperts(**graph, options);
+      noteAuxiliaryLoss(**graph, options);
+    }
     if (failed(compileVariants(**graph, options, shape.batch, shape.seq, *merged)))
       return emitUsageError(session.context) << "no plan for --batch=" << shape.batch << " --seq=" << shape.seq;
   }
@@ -342,6 +344,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileInput(Session &session, const Pla
   if (emit == Emit::L0)
     return graph;
   warnOfNoExperts(**graph, options);
+  noteAuxiliaryLoss(**graph, options);
   return planAndCompile(**graph, options);
 }
 

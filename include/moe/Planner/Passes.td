@@ -8,9 +8,9 @@ def MoeAutoSchedule : Pass<"moe-auto-schedule", "::mlir::ModuleOp"> {
   let summary = "divide a model graph over the ranks, in the schedule that is fastest on a cluster";
   let description = [{
     The pass form of `moe-compile --schedule=auto`. It replaces moe-partition and the passes that make a schedule. It
-    compiles the module's one function in the candidates of the joint space, and compares the simulator's results for
-    their plans. Schedules that drop other tokens than the baseline are none of them. Then it rewrites the function to the forward program of one rank in the best candidate. The groups are
-    those of the module's `moe.parallel`.
+    compiles the module's one function in the candidates of the joint space, but for those that drop other tokens than
+    the baseline, and compares the simulator's results for their plans. Then it rewrites the function to the forward
+    program of one rank in the best candidate. The groups are those of the module's `moe.parallel`.
 
     - `plan.schedule` on the module names that schedule, in the form that `--schedule` takes.
     - `plan.explain` lists all candidates and what became of each.

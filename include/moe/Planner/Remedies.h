@@ -35,6 +35,9 @@ void warnOfBubble(const PlanOptions &options);
 /// Warns of options for experts if `graph`, a model, has none.
 void warnOfNoExperts(ModuleOp graph, const PlanOptions &options);
 
+/// Notes that the value of an auxiliary loss depends on the groups: each rank has that of its own tokens.
+void noteAuxiliaryLoss(ModuleOp graph, const PlanOptions &options);
+
 /// Warns of a module at the plan stage that needs more memory than the cluster's devices have.
 void warnOfMemory(ModuleOp plan, const ClusterProfile &cluster);
 /// Fails for such a module, with its memory table and remedies. If ranks share a host's memory, it warns.
