@@ -10,16 +10,12 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Returns `wanted` or a little more, divisible by `divisor` if `size` is; at most `size`.
+/// Returns `wanted` or a little more, with the same common divisor with `divisor` as `size`; at most `size`.
 static int64_t reduce(int64_t size, int64_t wanted, int64_t divisor) {
-  if (size <= wanted)
-    return size;
-  const bool isDivided = divisor > 1 && size % divisor == 0;
-  int64_t reduced = isDivided ? static_cast<int64_t>(llvm::alignTo(wanted, divisor)) : wanted;
-  // A size that is not divisible stays indivisible.
-  if (divisor > 1 && !isDivided && reduced % divisor == 0)
+  int64_t reduced = std::min(size, wanted);
+  while (reduced < size && std::gcd(reduced, divisor) != std::gcd(size, divisor))
     ++reduced;
-  return std::min(size, reduced);
+  return reduced;
 }
 
 int64_t mlir::moe::reduceSequence(int64_t seq, const ReducedSizes &sizes) {
@@ -57,19 +53,19 @@ static void reduceAttention(AttentionSpec &attention, const ReducedSizes &sizes)
   attention.keyHeads = keyHeads;
   attention.heads = std::min(attention.heads, keyHeads * ofKey);
   const bool isPartial = attention.rotary && attention.rotary->dim > 0 && attention.rotary->dim < attention.headDim;
-  attention.headDim = reduce(attention.headDim, 4, 2);
+  attention.headDim = reduce(attention.headDim, 4 * sizes.factor, 2);
   if (attention.rotary && attention.rotary->dim > 0)
-    attention.rotary->dim = isPartial ? 2 : attention.headDim;
+    attention.rotary->dim = isPartial ? reduce(attention.rotary->dim, 2 * sizes.factor, 2) : attention.headDim;
   if (LatentSpec *latent = attention.latent ? &*attention.latent : nullptr) {
     if (latent->queryRank)
-      latent->queryRank = reduce(latent->queryRank, 5, 1);
-    latent->rank = reduce(latent->rank, 3, 1);
-    latent->plainDim = reduce(latent->plainDim, 2, 1);
-    latent->rotaryDim = reduce(latent->rotaryDim, 2, 2);
-    latent->valueDim = reduce(latent->valueDim, 3, 1);
+      latent->queryRank = reduce(latent->queryRank, 5 * sizes.factor, 1);
+    latent->rank = reduce(latent->rank, 3 * sizes.factor, 1);
+    latent->plainDim = reduce(latent->plainDim, 2 * sizes.factor, 1);
+    latent->rotaryDim = reduce(latent->rotaryDim, 2 * sizes.factor, 2);
+    latent->valueDim = reduce(latent->valueDim, 3 * sizes.factor, 1);
   }
-  attention.relativeBuckets = reduce(attention.relativeBuckets, 8, 2);
-  attention.maxDistance = reduce(attention.maxDistance, 16, 1);
+  attention.relativeBuckets = reduce(attention.relativeBuckets, 8 * sizes.factor, 2);
+  attention.maxDistance = reduce(attention.maxDistance, 16 * sizes.factor, 1);
 }
 
 static void reduceSpec(ModelSpec &model, int64_t seq, int64_t reducedSeq, const ReducedSizes &sizes) {

@@ -184,37 +184,48 @@ void Graph::visit(LaunchOp launch, int64_t iteration) {
     write(output, iteration, hash_combine(hash, index));
 }
 
-/// Whether the numbers of `small` are at most those of `large`.
-static bool hasSmallerNumbers(LaunchOp large, LaunchOp small) {
+/// Number of equal numbers, if all numbers of `small` are at most those of `large`.
+static std::optional<size_t> countSameNumbers(LaunchOp large, LaunchOp small) {
   auto getParams = [](LaunchOp launch) {
     return launch.getParams() ? launch.getParams()->getValue() : ArrayRef<Attribute>();
   };
   ArrayRef<Attribute> ofLarge = getParams(large), ofSmall = getParams(small);
-  return ofLarge.size() == ofSmall.size() && llvm::all_of(llvm::zip_equal(ofLarge, ofSmall), [](const auto &pair) {
-           auto whole = dyn_cast<IntegerAttr>(std::get<0>(pair)), reduced = dyn_cast<IntegerAttr>(std::get<1>(pair));
-           if (!whole || !reduced)
-             return !whole && !reduced;
-           return whole.getInt() == reduced.getInt() || (reduced.getInt() > 0 && reduced.getInt() < whole.getInt());
-         });
+  size_t same = 0;
+  bool areSmaller = ofLarge.size() == ofSmall.size();
+  for (auto [ofWhole, ofReduced] : llvm::zip(ofLarge, ofSmall)) {
+    auto whole = dyn_cast<IntegerAttr>(ofWhole), reduced = dyn_cast<IntegerAttr>(ofReduced);
+    if (!whole || !reduced) {
+      areSmaller &= !whole && !reduced;
+      continue;
+    }
+    same += whole.getInt() == reduced.getInt();
+    areSmaller &= whole.getInt() == reduced.getInt() || (reduced.getInt() > 0 && reduced.getInt() < whole.getInt());
+  }
+  return areSmaller ? std::optional(same) : std::nullopt;
 }
 
 static std::optional<std::string> findDifference(func::FuncOp program, const Graph &large, const Graph &small) {
   auto describe = [&](LaunchOp launch, StringRef what) {
     return ("in '" + program.getName() + "', " + launch.describe() + " " + what).str();
   };
-  std::multimap<size_t, LaunchOp> left;
+  std::map<size_t, SmallVector<LaunchOp, 1>> left;
   for (const Graph::Node &node : small.getNodes())
-    left.emplace(node.hash, node.launch);
+    left[node.hash].push_back(node.launch);
   for (const Graph::Node &node : large.getNodes()) {
-    auto alike = left.find(node.hash);
-    if (alike == left.end())
+    SmallVector<LaunchOp, 1> &alike = left[node.hash];
+    if (alike.empty())
       return describe(node.launch, "has no counterpart");
-    if (!hasSmallerNumbers(node.launch, alike->second))
+    // Launches of the same values may differ in their numbers. Those with the most equal numbers belong together.
+    auto *nearest = llvm::max_element(alike, [&](LaunchOp a, LaunchOp b) {
+      return countSameNumbers(node.launch, a) < countSameNumbers(node.launch, b);
+    });
+    if (!countSameNumbers(node.launch, *nearest))
       return describe(node.launch, "has other attributes than its counterpart");
-    left.erase(alike);
+    alike.erase(nearest);
   }
-  if (!left.empty())
-    return describe(left.begin()->second, "of the small plan has no counterpart");
+  for (const auto &[hash, alike] : left)
+    if (!alike.empty())
+      return describe(alike.front(), "of the small plan has no counterpart");
   if (large.getResults() != small.getResults())
     return ("in '" + program.getName() + "', other launches make the results").str();
   return std::nullopt;
