@@ -144,7 +144,10 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSpmd(ModuleOp program, const 
   options.parallel = header->parallel;
   if (!options.order)
     options.order = header->order;
-  auto check = [](PassManager &passes) { passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd()); };
+  auto check = [](PassManager &passes) {
+    passes.addNestedPass<func::FuncOp>(createMoeVerifyTypes());
+    passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
+  };
   if (failed(runStage(options.runPasses, "check", *module, check)))
     return failure();
   if (options.stage == Stage::Spmd) {

@@ -4,6 +4,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include "moe/Conversion/Passes.h"
+#include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Moe/Transforms/SpmdAnalysis.h"
 #include "moe/Dialect/Plan/IR/ProgramMemory.h"
@@ -194,11 +195,22 @@ static LogicalResult copyChoices(func::FuncOp large, func::FuncOp small) {
   return success();
 }
 
+/// Records the types that the program of `graph` is asked to have.
+static void setTypes(ModuleOp module, func::FuncOp graph, const CompileOptions &options) {
+  FloatType dtype = getProgramType(graph);
+  if (!dtype)
+    return;
+  module->setAttr(kDTypeAttrName, TypeAttr::get(dtype));
+  if (options.train)
+    module->setAttr(kGradientDTypeAttrName, TypeAttr::get(options.wideGradients ? getAccumulatorType(dtype) : dtype));
+}
+
 static FailureOr<CompiledProgram> compileForm(ModuleOp graph, const ParsedSchedule &schedule,
                                               const CompileOptions &options, const ProgramForm &form, bool reference) {
   CompiledProgram program{graph.clone(), ""};
   ModuleOp module = *program.module;
   getFunction(module).setName(reference ? kReferenceName : kRankName);
+  setTypes(module, getFunction(graph), options);
   StringRef prefix = reference ? "reference-" : "";
   ClusterAttr cluster;
   if (!reference) {

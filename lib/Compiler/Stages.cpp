@@ -137,6 +137,8 @@ void mlir::moe::addBackwardPasses(PassManager &passes, const ParsedSchedule &sch
         createMoeSplitBackward({options.recompute >= Recompute::Cheap4 && order != PipelineOrder::Overlapped1F1B}));
   // Later passes move ops, or change layers in chunks.
   bool isVerifiedBefore = repeats && !schedule.canOverlap();
+  if (!options.leaveOutProofs)
+    passes.addNestedPass<func::FuncOp>(createMoeVerifyTypes());
   if (!options.leaveOutProofs && isVerifiedBefore)
     passes.addNestedPass<func::FuncOp>(createMoeVerifySpmd());
   bool hasWindows = splitsBackward(order) || (!reference && options.sideBySide > 1);

@@ -49,8 +49,11 @@ void mlir::moe::warnOfNoExperts(ModuleOp graph, const PlanOptions &options) {
 void mlir::moe::noteAuxiliaryLoss(ModuleOp graph, const PlanOptions &options) {
   GroupAttr tokens = options.parallel.getTokenGroup();
   bool isDivided = false;
+  // A graph of layers alone returns the loss, and adds it to nothing.
+  auto isAdded = [](Operation *user) { return !user->hasTrait<OpTrait::IsTerminator>(); };
   graph.walk([&](LayerOp layer) {
-    isDivided |= static_cast<int64_t>(layer.getGroups()) < tokens.getSize() && !layer.getAux().use_empty();
+    isDivided |=
+        static_cast<int64_t>(layer.getGroups()) < tokens.getSize() && llvm::any_of(layer.getAux().getUsers(), isAdded);
   });
   if (options.train && isDivided)
     emitRemark(UnknownLoc::get(graph.getContext()))

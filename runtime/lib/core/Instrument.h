@@ -28,6 +28,9 @@ inline constexpr int32_t kPlanTypes = -1;
 struct Perturbation {
   int64_t ulps = 0; ///< 0: not at all
   uint64_t seed = 0;
+  /// Size of the smallest type that is moved. A value of a smaller type than any argument's is rounded more than the
+  /// plan may round.
+  size_t leastSize = 0;
 };
 
 /// Modes in which a world verifies; see moert_world_config.

@@ -33,11 +33,22 @@ void forgetOutputs(const Call &call) {
       std::fill_n(out.as<Field>(), out.elements(), -std::numeric_limits<Field>::infinity());
 }
 
+/// Size of the smallest floating-point type among the arguments of `programs`; 0 if they have none.
+size_t leastSizeOf(std::span<const Program> programs) {
+  size_t least = 0;
+  for (const Value &value : argumentsOf(programs))
+    if (isFloating(value.dtype) && (least == 0 || dtypeSize(value.dtype) < least))
+      least = dtypeSize(value.dtype);
+  return least;
+}
+
 class VerifyInstrument final : public Instrument {
 public:
   VerifyInstrument(const VerifyModes &modes, const WorldPrograms &programs, const std::vector<Group> &groups,
                    std::optional<int64_t> guard)
-      : modes(modes), memory(programs, groups, modes, guard) {}
+      : modes(modes), memory(programs, groups, modes, guard) {
+    perturbation.leastSize = leastSizeOf(programs.programs);
+  }
 
   Status listUses() { return memory.listUses(); }
 
@@ -70,7 +81,7 @@ public:
   }
   void end(std::span<const Call *const> calls) override {
     for (const Call *call : calls)
-      verify::perturbOutputs(*call, modes.perturbation);
+      verify::perturbOutputs(*call, perturbation);
     if (modes.observe)
       tell(calls);
   }
@@ -80,6 +91,7 @@ private:
   void tell(std::span<const Call *const> calls);
 
   const VerifyModes modes;
+  Perturbation perturbation = modes.perturbation;
   verify::Memory memory;
   std::mutex mutex;                                     ///< held while a function of the caller runs
   std::map<std::pair<int64_t, int64_t>, int64_t> calls; ///< number of calls, by rank and op

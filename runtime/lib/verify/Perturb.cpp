@@ -55,7 +55,7 @@ bool computes(const Call &call) {
 }
 
 void perturb(View value, const Perturbation &perturbation) {
-  if (!value)
+  if (!value || dtypeSize(value.dtype) < perturbation.leastSize)
     return;
   switch (value.dtype) {
   case MOERT_F64:

@@ -2,7 +2,7 @@
 
 // RUN: split-file %s %t
 // RUN: moe-opt %t/layer.mlir --pass-pipeline="builtin.module(moe-auto-schedule{cluster=parm-b})" | FileCheck %s
-// CHECK: module attributes {moe.cluster = #moe.cluster<node_ranks = 4, flops = 1.345e13, memory_bytes = 4.99e11, inside_bytes = 1.0e10, outside_bytes = 6.0e9>, moe.parallel = #moe.parallel<{{.*}}>, plan.explain = {{.*}}verdict = "chosen"{{.*}}, plan.model_flops = {{.*}}, plan.order = "search", plan.schedule = "s2+saa", plan.tokens = 4096 : i64}
+// CHECK: module attributes {moe.cluster = #moe.cluster<node_ranks = 4, flops = 1.345e13, memory_bytes = 4.99e11, inside_bytes = 1.0e10, outside_bytes = 6.0e9>, moe.dtype = f32, moe.grad_dtype = f32, moe.parallel = #moe.parallel<{{.*}}>, plan.explain = {{.*}}verdict = "chosen"{{.*}}, plan.model_flops = {{.*}}, plan.order = "search", plan.schedule = "s2+saa", plan.tokens = 4096 : i64}
 // CHECK-LABEL: func.func @rank(%arg0: tensor<1024x256xf32> {moe.layout = #moe.layout<[dp], []>,
 // CHECK: moe.route
 // CHECK: moe.slice {{.*}} over <"mp", 2, 1>
@@ -31,7 +31,7 @@
 
 // Without layers there is nothing to choose.
 // RUN: moe-opt %t/dense.mlir --moe-auto-schedule=cluster=hgx-h100 | FileCheck %s --check-prefix=DENSE
-// DENSE: module attributes {moe.cluster = #moe.cluster<node_ranks = 8, flops = 6.69e13, memory_bytes = 2.837e12, inside_bytes = {{[0-9.e]+}}, outside_bytes = {{[0-9.e]+}}>, moe.parallel = #moe.parallel<{{.*}}>, plan.model_flops = 0.0{{.*}}, plan.tokens = 64 : i64} {
+// DENSE: module attributes {moe.cluster = #moe.cluster<node_ranks = 8, flops = 6.69e13, memory_bytes = 2.837e12, inside_bytes = {{[0-9.e]+}}, outside_bytes = {{[0-9.e]+}}>, moe.dtype = f32, moe.grad_dtype = f32, moe.parallel = #moe.parallel<{{.*}}>, plan.model_flops = 0.0{{.*}}, plan.tokens = 64 : i64} {
 // DENSE-NEXT: func.func @model(%arg0: tensor<64x8xf32> {moe.layout = #moe.layout<[], []>,
 // DENSE-NEXT: moe.add %arg0, %arg0 : tensor<64x8xf32>
 

@@ -32,6 +32,15 @@ Type mlir::moe::getAccumulatorType(Type elementType) {
   return elementType.isBF16() || elementType.isF16() ? Float32Type::get(elementType.getContext()) : elementType;
 }
 
+FloatType mlir::moe::getProgramType(FunctionOpInterface program) {
+  FloatType found;
+  for (Type type : program.getArgumentTypes())
+    if (auto shaped = dyn_cast<ShapedType>(type))
+      if (auto element = dyn_cast<FloatType>(shaped.getElementType()))
+        found = !found || element.getWidth() < found.getWidth() ? element : found;
+  return found;
+}
+
 RankedTensorType mlir::moe::getAccumulatorTensor(RankedTensorType tensor, ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, getAccumulatorType(tensor.getElementType()));
 }

@@ -195,6 +195,11 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
     return verifyForm(op, name, value, "to be a #moe.cluster on a module", isModule && isa<ClusterAttr>(value));
   if (name == kDefaultMaxLoadAttrName)
     return verifyForm(op, name, value, "to be a number on a module", isModule && isa<FloatAttr>(value));
+  if (name == kDTypeAttrName || name == kGradientDTypeAttrName) {
+    auto type = dyn_cast<TypeAttr>(value);
+    return verifyForm(op, name, value, "to be a floating-point type on a module",
+                      isModule && type && isa<FloatType>(type.getValue()));
+  }
   // Plans, which programs become, also have the unit of a pipeline on their ops.
   bool isUnit = name == kMicroBatchAttrName || name == kStageAttrName;
   const Form *form = llvm::find_if(kOpForms, [&](const Form &one) { return one.name == name; });

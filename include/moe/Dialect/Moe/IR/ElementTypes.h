@@ -4,6 +4,7 @@
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mlir::moe {
 
@@ -28,6 +29,10 @@ RankedTensorType scaleDim(Value value, int64_t dim, int64_t multiply, int64_t di
 /// Type in which a program that computes in `elementType` routes, adds up rows and takes losses: f32 for types of 16
 /// bits, and the type itself for others.
 Type getAccumulatorType(Type elementType);
+
+/// Floating-point type with the fewest bits among those of the arguments, in which a program computes. Null if there is
+/// none.
+FloatType getProgramType(FunctionOpInterface program);
 
 /// Tensor type of that shape, with the accumulator type of `tensor` as element type.
 RankedTensorType getAccumulatorTensor(RankedTensorType tensor, ArrayRef<int64_t> shape);

@@ -67,6 +67,9 @@ inline constexpr StringLiteral kScheduleChoicesAttrName = "moe.schedule_choices"
 inline constexpr StringLiteral kPauseMpAttrName = "moe.pause_mp";
 /// The #moe.cluster of a module, for which passes decide.
 inline constexpr StringLiteral kClusterAttrName = "moe.cluster";
+/// Types of a module's program, and of its sums of gradients, as `--dtype` and `--grad-dtype` ask for them.
+inline constexpr StringLiteral kDTypeAttrName = "moe.dtype";
+inline constexpr StringLiteral kGradientDTypeAttrName = "moe.grad_dtype";
 /// Names of the passes (array) that left the layer of a moe.dispatch as it is.
 inline constexpr StringLiteral kLeftAttrName = "moe.left";
 

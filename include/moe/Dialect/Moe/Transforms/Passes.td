@@ -133,6 +133,18 @@ def MoeVerifySpmd : MoePass<"moe-verify-spmd"> {
   }];
 }
 
+def MoeVerifyTypes : MoePass<"moe-verify-types"> {
+  let summary = "reject programs that round values more than their types ask for";
+  let description = [{
+    Compares a program with `moe.dtype` and `moe.grad_dtype` of its module (docs/Verification.md, "Types"). Without the
+    first, the program's type is that of the arguments with the fewest bits. These are errors:
+
+    - a value of another type than that of the program and of its accumulators;
+    - a value that is rounded to fewer bits, handed on or summed over ranks, and given more bits again;
+    - a sum over data-parallel ranks in fewer bits than `moe.grad_dtype` has, if it is there.
+  }];
+}
+
 def MoeBucketParameters : MoePass<"moe-bucket-parameters"> {
   let summary = "put parameters side by side into buckets, and shard these over data-parallel ranks";
   let description = [{
