@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 namespace fs = std::filesystem;
@@ -92,12 +93,14 @@ TEST_F(MoeRunSaves, Loads) {
   fs::remove_all(base + "2");
 }
 
-// Values are written and read in several chunks.
+// Values are written and read in several chunks. One that is NaN is refused when training resumes.
 TEST_F(MoeRunSaves, Large) {
   const std::string input = base + "-in", whole = base + "-whole", parts = base + "-parts";
+  auto start = [&](const std::string &flags) {
+    return runCommand(MOE_RUN " " PLANS "/train-stages-large.so --train --rate=0.5 --data=" + text + " " + flags);
+  };
   auto run = [&](const std::string &flags) {
-    Outcome outcome =
-        runCommand(MOE_RUN " " PLANS "/train-stages-large.so --train --rate=0.5 --data=" + text + " " + flags);
+    Outcome outcome = start(flags);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
   };
   constexpr int64_t kElements = 1'500'000;
@@ -118,6 +121,18 @@ TEST_F(MoeRunSaves, Large) {
   run("--steps=3 --load=" + folder + " --checkpoint=" + parts);
   run("--steps=3 --checkpoint=" + whole);
   EXPECT_TRUE(readAll(whole) == readAll(parts));
+  const std::string again = "--checkpoint=" + base + "/ ";
+  run("--steps=1 --load=" + input + " " + again);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const fs::directory_entry &entry : fs::directory_iterator(base + "/step-00000001"))
+    if (entry.path().extension() == ".safetensors")
+      std::fstream(entry.path(), std::ios::in | std::ios::out | std::ios::binary)
+          .seekp(-28, std::ios::end)
+          .write(reinterpret_cast<const char *>(&nan), sizeof nan);
+  Outcome refused = start("--steps=2 " + again);
+  EXPECT_NE(refused.status, 0);
+  EXPECT_THAT(refused.err, testing::ContainsRegex("'.*' of '.*' holds NaN or Inf at .*; with --allow-nan such values "
+                                                  "are taken"));
   for (const std::string &path : {input, whole, parts})
     std::remove(path.c_str());
 }

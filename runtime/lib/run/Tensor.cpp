@@ -55,18 +55,22 @@ void setElement(void *data, int32_t dtype, int64_t index, double value) {
   });
 }
 
+std::optional<int64_t> findNotFinite(const char *data, int32_t dtype, int64_t count) {
+  for (int64_t i = 0, e = isFloating(dtype) ? count : 0; i < e; ++i)
+    if (!std::isfinite(elementAt(data, dtype, i)))
+      return i;
+  return std::nullopt;
+}
+
 std::string firstNotFinite(const Tensor &tensor) {
-  for (int64_t i = 0, e = tensor.dtype == MOERT_I32 ? 0 : tensor.elements(); i < e; ++i) {
-    double value = elementAt(tensor.as<char>(), tensor.dtype, i);
-    if (std::isfinite(value))
-      continue;
-    std::vector<int64_t> index(tensor.shape.size());
-    int64_t rest = i;
-    for (size_t dim = tensor.shape.size(); dim-- > 0; rest /= tensor.shape[dim])
-      index[dim] = rest % tensor.shape[dim];
-    return (std::isnan(value) ? "NaN at " : "Inf at ") + shapeText(index);
-  }
-  return "";
+  const std::optional<int64_t> first = findNotFinite(tensor.as<char>(), tensor.dtype, tensor.elements());
+  if (!first)
+    return "";
+  std::vector<int64_t> index(tensor.shape.size());
+  int64_t rest = *first;
+  for (size_t dim = tensor.shape.size(); dim-- > 0; rest /= tensor.shape[dim])
+    index[dim] = rest % tensor.shape[dim];
+  return (std::isnan(elementAt(tensor.as<char>(), tensor.dtype, *first)) ? "NaN at " : "Inf at ") + shapeText(index);
 }
 
 /// Calls visit(T{}) with the element type T of a dtype.

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace moert::run {
 
@@ -40,6 +41,8 @@ void copyElements(const Tensor &tensor, int64_t first, int64_t count, char *to);
 /// Rounds `value` to `dtype` (not i32) and stores it.
 void setElement(void *data, int32_t dtype, int64_t index, double value);
 
+/// Number of the first element of `data` that is NaN or infinite.
+std::optional<int64_t> findNotFinite(const char *data, int32_t dtype, int64_t count);
 /// Text for the first element that is NaN or infinite, "NaN at [3, 17]"; empty if there is none.
 std::string firstNotFinite(const Tensor &tensor);
 

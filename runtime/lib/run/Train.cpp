@@ -224,7 +224,7 @@ Status Trainer::goOn() {
   comparePositions();
   Status status = checkShards(*runner, *sharded, isTrainingState, note);
   if (status.ok())
-    status = readShards(*runner, *sharded, isTrainingState);
+    status = readShards(*runner, *sharded, isTrainingState, options.allowNan);
   if (!status.ok())
     status.message += folder.otherText();
   return runner->meet(status);
@@ -334,7 +334,7 @@ Status Trainer::writeFolder(int64_t step) {
   // All ranks continue from the written replicas, as with one file.
   Status status = sharded.emplace().open(path);
   auto isRead = [&](const Value &value) { return isTrainingState(value) && hasReplicas(value); };
-  return runner->meet(status.ok() ? readShards(*runner, *sharded, isRead) : status);
+  return runner->meet(status.ok() ? readShards(*runner, *sharded, isRead, /*allowNan=*/true) : status);
 }
 
 /// Writes all that a step changes, beside the old file until the new one is whole.

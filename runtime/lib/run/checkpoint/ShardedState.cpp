@@ -254,7 +254,7 @@ Status checkShards(const Runner &runner, const ShardedCheckpoint &checkpoint, co
   return {};
 }
 
-Status readShards(Runner &runner, ShardedCheckpoint &checkpoint, const KeepValue &keep) {
+Status readShards(Runner &runner, ShardedCheckpoint &checkpoint, const KeepValue &keep, bool allowNan) {
   std::vector<char> buffer;
   auto readBlock = [&](int64_t rank, int64_t index, const Value &value, const PartBlock &block) {
     const int64_t width = widthOf(value);
@@ -262,6 +262,9 @@ Status readShards(Runner &runner, ShardedCheckpoint &checkpoint, const KeepValue
       buffer.resize(static_cast<size_t>(bytes));
       Region wanted = block.region.part(begin / width, bytes / width);
       MOERT_RETURN_IF_ERROR(checkpoint.read(block.tensor, wanted, buffer.data()));
+      if (auto found = allowNan ? std::nullopt : findNotFinite(buffer.data(), value.dtype, bytes / width))
+        return invalid("'" + value.name + "' of '" + checkpoint.path() + "' holds NaN or Inf at " +
+                       wanted.part(*found, 1).text() + "; with --allow-nan such values are taken");
       return checked(
           moert_world_write_range(runner.world.get(), rank, index, block.at * width + begin, buffer.data(), bytes));
     });

@@ -53,8 +53,8 @@ Status writeShards(Runner &runner, const std::string &folder, const KeepValue &k
 Status checkShards(const Runner &runner, const ShardedCheckpoint &checkpoint, const KeepValue &keep, std::ostream &log);
 
 /// Reads the parts of the checked arguments that `keep` takes for the ranks of this process, whatever the layout of the
-/// plan that wrote them.
-Status readShards(Runner &runner, ShardedCheckpoint &checkpoint, const KeepValue &keep);
+/// plan that wrote them. A NaN or an infinity is an error unless `allowNan`.
+Status readShards(Runner &runner, ShardedCheckpoint &checkpoint, const KeepValue &keep, bool allowNan);
 
 } // namespace moert::run
 
