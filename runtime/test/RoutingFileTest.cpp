@@ -25,7 +25,7 @@ std::string errorOf(const std::string &text) {
 /// Two ranks have two tokens each, and each token has two of three experts.
 RoutedLayer smallLayer() {
   RoutedLayer layer;
-  layer.rank = {0, 2, 3, 2, 0, 2};
+  layer.rank = {.op = 0, .tokens = 2, .experts = 3, .choices = 2, .first_rank = 0, .ranks = 2, .only_counts = 0};
   return layer;
 }
 
