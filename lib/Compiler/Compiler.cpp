@@ -8,10 +8,12 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "llvm/Support/Format.h"
 
 #include "moe/Conversion/Passes.h"
 #include "moe/Conversion/Variants.h"
 #include "moe/Dialect/Moe/IR/MoeLabels.h"
+#include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
 
 using namespace mlir;
@@ -90,6 +92,43 @@ static LogicalResult checkPrograms(ModuleOp plan) {
       llvm::all_of(plan::getRankPrograms(plan), [](func::FuncOp program) { return succeeded(checkSizes(program)); }));
 }
 
+/// Writes "=2", "=0.5", "=swiglu", or nothing for an attribute without a value.
+static std::string describeValue(Attribute value) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (auto number = dyn_cast<IntegerAttr>(value))
+    os << "=" << number.getInt();
+  else if (auto real = dyn_cast<FloatAttr>(value))
+    os << llvm::format("=%g", real.getValueAsDouble());
+  else if (!isa<UnitAttr>(value))
+    os << "=" << value;
+  // An enum is written as #moe<activation swiglu>.
+  StringRef kind = StringRef(text).split(' ').first;
+  return kind.starts_with("=#moe<") ? "=" + StringRef(text).drop_front(kind.size() + 1).drop_back().str() : text;
+}
+
+/// Describes what the different layers of a graph compute. Options and schedules decide the attributes that are left
+/// out.
+static ArrayAttr describeLayers(ModuleOp graph) {
+  static constexpr StringLiteral others[] = {"layer_name", "capacity_factor", "expert_capacity",
+                                             "max_load",   "groups",          "leave",
+                                             "homes",      "home_span",       "operandSegmentSizes"};
+  SmallVector<std::string> all;
+  graph.walk([&](LayerOp layer) {
+    std::string &text = all.emplace_back();
+    llvm::raw_string_ostream os(text);
+    llvm::ListSeparator separator;
+    for (NamedAttribute attribute : layer->getAttrs())
+      if (!llvm::is_contained(others, attribute.getName()))
+        os << separator << attribute.getName().getValue() << describeValue(attribute.getValue());
+  });
+  llvm::sort(all);
+  all.erase(llvm::unique(all), all.end());
+  return Builder(graph.getContext()).getStrArrayAttr(llvm::map_to_vector(all, [](const std::string &text) {
+    return StringRef(text);
+  }));
+}
+
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, const ParsedSchedule &schedule,
                                                             const CompileOptions &options) {
   if (options.recompute != Recompute::None && schedule.getRing() > 0)
@@ -107,6 +146,8 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::moe::compileSchedule(ModuleOp prepared, c
   Builder builder(prepared.getContext());
   StepWork work = getModelWork(prepared, options);
   module->setAttr(plan::kModelFlopsAttrName, builder.getF64FloatAttr(work.modelFlops));
+  if (ArrayAttr layers = describeLayers(prepared); !layers.empty())
+    module->setAttr(plan::kLayersAttrName, layers);
   module->setAttr(plan::kTokensAttrName, builder.getI64IntegerAttr(static_cast<int64_t>(work.tokens)));
   if (options.stage == Stage::Forward)
     return std::move(rank->module);

@@ -78,7 +78,8 @@ class Program:
 @dataclass(frozen=True)
 class Variant:
     """Programs for one shape. `half` is "forward" or "backward" if they are one half of a step (moe-compile --halves), else None.
-    `batch` and `sequence` are None in a plan with a single shape. `reference` is the program of one rank with which runs are compared,
+    `batch` and `sequence` are None in a plan with a single shape. `layers` says what the MoE layers compute, apart from sizes, capacities
+    and schedules: different texts, none in a plan of older versions or in text. `reference` is the program of one rank with which runs are compared,
     or None."""
 
     half: str | None
@@ -89,6 +90,7 @@ class Variant:
     schedule: str
     mode: str
     dtype: str
+    layers: tuple[str, ...]
     groups: tuple[Group, ...]
     programs: tuple[Program, ...]
     reference: Program | None
@@ -195,6 +197,7 @@ class Plan:
 def _make_variant(fields: Mapping[str, Any]) -> Variant:
     return Variant(half=fields.get("half"), batch=fields.get("batch"), sequence=fields.get("sequence"), world=fields["world"],
                    parallel=fields.get("parallel", {}), schedule=fields["schedule"], mode=fields["mode"], dtype=fields["dtype"],
+                   layers=tuple(fields.get("layers", ())),
                    groups=tuple(Group(one["name"], one["size"], one["stride"]) for one in fields["groups"]),
                    programs=tuple(map(_make_program, fields["programs"])),
                    reference=_make_program(fields["reference"]) if fields.get("reference") else None)

@@ -128,6 +128,23 @@ class OneRank(unittest.TestCase):
             moeplan.torch.replace_moe(torch.nn.Sequential(known, block), self.path)
 
     @unittest.skipUnless(HAS_TRANSFORMERS, "this Python has no transformers")
+    def test_plans_of_other_models(self):
+        """Blocks of other models have the same shapes, but compute something else."""
+        sizes = {key: value for key, value in CONFIG.items() if key not in ("model_type", "architectures")}
+        experts = {**sizes, "num_experts": sizes["num_local_experts"]}
+        del experts["num_local_experts"]
+        config = transformers.MixtralConfig(**sizes)
+        path = os.path.join(self.folder.name, "other.so")
+        for other, what in ((transformers.MixtralConfig(**{**sizes, "num_experts_per_tok": 1}), "with top_k=2, but '.*other.so' is of a block with top_k=1"),
+                            (transformers.OlmoeConfig(**experts, norm_topk_prob=False), "with renormalize, but '.*other.so' is of a block with no more")):
+            moeplan.torch.compile_block(other, path, parallel="dp=1", seq=8)
+            with self.assertRaisesRegex(ValueError, f"expected a plan of the model's block, {what}"):
+                moeplan.torch.replace_moe(transformers.AutoModelForCausalLM.from_config(config), path)
+        moeplan.torch.compile_block(config, path, parallel="dp=1", seq=8, capacity_factor=2)
+        model = moeplan.torch.replace_moe(transformers.AutoModelForCausalLM.from_config(config), path)
+        model(input_ids=torch.zeros(1, 8, dtype=torch.int64))
+
+    @unittest.skipUnless(HAS_TRANSFORMERS, "this Python has no transformers")
     def test_models_with_plans(self):
         """Other shapes are compiled when they first occur. What would lose parts is an error."""
         config = transformers.MixtralConfig(**{key: value for key, value in CONFIG.items() if key not in ("model_type", "architectures")})

@@ -169,6 +169,8 @@ void MetadataWriter::writeHead(func::FuncOp rank) {
   json.attribute("dtype", getSetting("plan.dtype", dtype));
   if (auto cluster = module->getAttrOfType<StringAttr>(kClusterAttrName))
     json.attribute("cluster", cluster.getValue());
+  if (auto layers = module->getAttrOfType<ArrayAttr>(kLayersAttrName))
+    json.attribute("layers", json::Array(layers.getAsValueRange<StringAttr>()));
   json.attributeArray("groups", [&] {
     for (moe::GroupAttr group : groups.getGroups())
       json.object([&] {

@@ -51,6 +51,20 @@ def _compile_for_all(config: Any, processes: Processes, folder: str, options: Di
     return path
 
 
+def _check_layers(config: Any, plan: Plan, processes: Processes) -> None:
+    """Checks that `plan` computes a block of `config`: blocks of other models may have the same shapes."""
+    with tempfile.TemporaryDirectory() as folder:
+        with Plan(_compile_for_all(config, processes, folder, {"parallel": "dp=1", "seq": 8})) as own:
+            expected = own.variants[0].layers
+    given = plan.variants[0].layers
+    if not given:
+        raise ValueError(f"'{plan.path}' does not say what its layers compute: compile it again")
+    if given != expected:
+        lists = [{part for layer in layers for part in layer.split(", ")} for layers in (expected, given)]
+        wanted, other = (", ".join(sorted(a - b)) or "no more" for a, b in (lists, lists[::-1]))
+        raise ValueError(f"expected a plan of the model's block, with {wanted}, but '{plan.path}' is of a block with {other}")
+
+
 def _compile_more(config: Any, halves: Halves, options: Dict[str, Any], rows: int) -> None:
     """Compiles for all a plan of one sequence with `rows` tokens on a rank, and adds it."""
     sequence = rows * halves.any_pair.variant.parallel.get("cp", 1)
@@ -98,7 +112,9 @@ def replace_moe(model: torch.nn.Module, plan: Union[str, "os.PathLike[str]", Pla
             options.setdefault("dtype", _name_of(next(model.parameters()).dtype))
             plan = _compile_for_all(config, processes, folder, options)
         halves = Halves(plan, process_group, next(model.parameters()).device.type, workers, verify)
-    if options:
+    if not options:
+        _check_layers(config, halves.plan, processes)
+    else:
         halves.compile_more = functools.partial(_compile_more, config, halves, options)
     for name, weights in blocks.items():
         block = model.get_submodule(name)

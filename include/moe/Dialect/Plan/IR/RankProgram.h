@@ -16,6 +16,8 @@ inline constexpr StringLiteral kModeAttrName = "plan.mode";
 /// of all ranks together, on a module that was compiled from a model graph. docs/Outputs.md defines what counts.
 inline constexpr StringLiteral kModelFlopsAttrName = "plan.model_flops";
 inline constexpr StringLiteral kTokensAttrName = "plan.tokens";
+/// Array of different texts: what the MoE layers of the model compute, apart from sizes, capacities and schedules.
+inline constexpr StringLiteral kLayersAttrName = "plan.layers";
 
 /// Succeeds if `function` is a rank program: one block of plan ops, with or without loops, that ends in a return
 /// without operands, and arguments that runtime calls can take. Otherwise it fails after an error.
