@@ -124,6 +124,11 @@ void ArgumentsReader::checkTogether() {
   if (latent != arguments.end() && !arguments.contains("qk_layernorm"))
     addRemark(latent->second.place, "'--multi-latent-attention' without --qk-layernorm: MoePlan takes latent attention "
                                     "with norms of the latent vectors, as with --qk-layernorm");
+  auto capacity = arguments.find("moe_expert_capacity_factor"), policy = arguments.find("moe_token_drop_policy");
+  bool isByPosition = policy != arguments.end() && policy->second.values.front() == "position";
+  if (capacity != arguments.end() && !isByPosition)
+    addRemark(capacity->second.place, "'--moe-expert-capacity-factor': MoePlan drops the last choices of an expert, as "
+                                      "with --moe-token-drop-policy position, and not the least probable ones");
 }
 
 llvm::Error ArgumentsReader::readFlag() {

@@ -64,54 +64,69 @@ static constexpr MegatronFlag kFlags[] = {
         attention-softmax-in-fp32 auto-detect-ckpt-format calculate-per-token-loss check-for-nan-in-loss-and-grad
         check-weight-hash-across-dp-replicas ckpt-assume-constant-structure ckpt-fully-parallel-load
         ckpt-fully-parallel-save clone-scatter-output-in-embedding create-attention-mask-in-dataloader
-        cross-entropy-loss-fusion ddp-average-in-collective defer-embedding-wgrad-compute deterministic-mode
-        disable-symmetric-registration distribute-saved-activations empty-unused-memory enable-experimental
-        eod-mask-loss exit-signal-handler fine-grained-activation-offloading finetune fp8-param-gather hf-upload
+        cross-entropy-loss-fusion data-parallel-random-init ddp-average-in-collective disable-symmetric-registration
+        empty-unused-memory enable-experimental eod-mask-loss exit-signal-handler finetune fp8-param-gather hf-upload
         init-method-xavier-uniform log-energy log-interval-in-tokens log-memory-to-tensorboard log-num-zeros-in-grad
         log-params-norm log-progress log-straggler log-throughput log-timers-to-tensorboard
-        log-validation-ppl-to-tensorboard log-world-size-to-tensorboard manual-gc mla-down-proj-fusion mock-data
-        moe-per-layer-logging moe-router-force-load-balancing moe-router-fusion moe-router-padding-for-fp8
-        moe-use-legacy-grouped-gemm moe-use-upcycling no-async-save no-async-tensor-model-parallel-allreduce
-        no-barrier-with-level-1-timing no-bias-dropout-fusion no-bias-gelu-fusion no-bias-swiglu-fusion
-        no-check-for-nan-in-loss-and-grad no-ckpt-fully-parallel-save no-create-attention-mask-in-dataloader
-        no-data-sharding no-gradient-accumulation-fusion no-initialization no-load-optim no-load-rng
-        no-masked-softmax-fusion no-mmap-bin-files no-overlap-p2p-communication no-persist-layer-norm no-python
-        no-query-key-layer-scaling no-rope-fusion no-save-optim no-save-rng no-scatter-gather-tensors-in-pipeline
-        overlap-p2p-communication-warmup-flush override-opt-param-scheduler perform-initialization profile
-        reset-attention-mask reset-position-ids skip-train standalone tokenizer-hf-include-special-tokens
-        tp-comm-bulk-dgrad tp-comm-bulk-wgrad tp-comm-overlap-ag tp-comm-overlap-rs tp-comm-overlap-rs-dgrad
-        tp-comm-split-ag tp-comm-split-rs trust-remote-code use-checkpoint-args use-checkpoint-opt-param-scheduler
-        use-cpu-initialization use-dist-ckpt use-flash-attn use-mcore-models use-mp-args-from-checkpoint-args
-        use-persistent-ckpt-worker use-precision-aware-optimizer use-pytorch-profiler use-ring-exchange-p2p
-        use-tp-pp-dp-mapping wandb-offline)",
+        log-validation-ppl-to-tensorboard log-world-size-to-tensorboard manual-gc mock-data moe-per-layer-logging
+        moe-router-force-load-balancing moe-router-fusion moe-router-padding-for-fp8 moe-use-legacy-grouped-gemm
+        moe-use-upcycling no-async-save no-barrier-with-level-1-timing no-check-for-nan-in-loss-and-grad
+        no-ckpt-fully-parallel-save no-create-attention-mask-in-dataloader no-data-sharding no-initialization
+        no-load-optim no-load-rng no-mmap-bin-files no-python no-query-key-layer-scaling no-save-optim no-save-rng
+        no-scatter-gather-tensors-in-pipeline override-opt-param-scheduler perform-initialization profile skip-train
+        standalone te-rng-tracker tokenizer-hf-include-special-tokens tp-comm-bulk-dgrad tp-comm-bulk-wgrad
+        tp-comm-overlap-ag tp-comm-overlap-rs tp-comm-overlap-rs-dgrad tp-comm-split-ag tp-comm-split-rs
+        trust-remote-code use-checkpoint-args use-checkpoint-opt-param-scheduler use-cpu-initialization use-dist-ckpt
+        use-flash-attn use-mcore-models use-mp-args-from-checkpoint-args use-persistent-ckpt-worker
+        use-pytorch-profiler use-ring-exchange-p2p wandb-offline)",
      .isHarmless = true},
     {.name = R"(
-        cache-path checkpoint-activations ckpt-convert-format ckpt-convert-save ckpt-format ckpt-step config-logger-dir
-        cross-entropy-fusion-impl data-args-path data-cache-path data-parallel-random-init dataloader-type
-        ddp-bucket-size ddp-num-buckets ddp-pad-buckets-for-nccl decoupled-lr decoupled-min-lr dist-ckpt-format
-        dist-ckpt-strictness distributed-backend distributed-timeout-minutes empty-unused-memory-level end-weight-decay
+        cache-path ckpt-convert-format ckpt-convert-save ckpt-format ckpt-step config-logger-dir
+        cross-entropy-fusion-impl data-args-path data-cache-path dataloader-type ddp-pad-buckets-for-nccl
+        dist-ckpt-format dist-ckpt-strictness distributed-backend distributed-timeout-minutes empty-unused-memory-level
         eval-interval eval-iters exit-duration-in-mins exit-interval flight-recorder-dump-path fp8-amax-compute-algo
         fp8-amax-history-len fp8-interval fp8-margin fp8-recipe hysteresis init-method-std initial-loss-scale iteration
         keep-last-n-checkpoints load local-addr local-rank log-dir log-interval log-loss-scale-to-tensorboard
         logging-level loss-scale loss-scale-window lr lr-decay-iters lr-decay-samples lr-decay-style lr-warmup-fraction
         lr-warmup-init lr-warmup-iters lr-warmup-samples lr-wsd-decay-iters lr-wsd-decay-samples lr-wsd-decay-style
         make-vocab-size-divisible-by manual-gc-eval manual-gc-interval master-addr master-port max-restarts
-        max-tokens-to-oom merge-file microbatch-group-size-per-virtual-pipeline-stage min-loss-scale min-lr
-        moe-deepep-num-sms moe-flex-dispatcher-backend moe-router-bias-update-rate moe-router-dtype
-        moe-token-drop-policy moe-upcycling-granularity monitor-interval mtp-loss-scaling-factor
-        nccl-communicator-config-path node-rank non-persistent-ckpt-type non-persistent-save-interval
-        num-dataset-builder-threads num-workers one-logger-project one-logger-run-name pretrained-checkpoint
-        profile-step-end profile-step-start rdzv-backend rdzv-endpoint rdzv-id redirects rerun-mode role run-path save
-        save-interval save-retain-interval seed split start-method start-weight-decay straggler-ctrlr-port
-        straggler-minmax-count t te-rng-tracker tee tensorboard-dir tensorboard-log-interval tensorboard-queue-size
-        test-data-path tiktoken-num-special-tokens tiktoken-pattern tiktoken-special-tokens timing-log-level
-        timing-log-option tokenizer-model tokenizer-prompt-format tp-comm-bootstrap-backend tp-comm-overlap-cfg
-        train-iters train-samples vocab-file wandb-entity wandb-exp-name wandb-project wandb-save-dir
-        weight-decay-incr-style)",
+        max-tokens-to-oom merge-file min-loss-scale min-lr moe-deepep-num-sms moe-flex-dispatcher-backend
+        moe-router-bias-update-rate moe-token-drop-policy moe-upcycling-granularity monitor-interval
+        mtp-loss-scaling-factor nccl-communicator-config-path node-rank non-persistent-ckpt-type
+        non-persistent-save-interval num-dataset-builder-threads num-workers one-logger-project one-logger-run-name
+        pretrained-checkpoint profile-step-end profile-step-start rdzv-backend rdzv-endpoint rdzv-id redirects
+        rerun-mode role run-path save save-interval save-retain-interval seed split start-method straggler-ctrlr-port
+        straggler-minmax-count t tee tensorboard-dir tensorboard-log-interval tensorboard-queue-size test-data-path
+        tiktoken-num-special-tokens tiktoken-pattern tiktoken-special-tokens timing-log-level timing-log-option
+        tokenizer-model tokenizer-prompt-format tp-comm-bootstrap-backend tp-comm-overlap-cfg train-iters train-samples
+        vocab-file wandb-entity wandb-exp-name wandb-project wandb-save-dir)",
      .values = 1,
      .isHarmless = true},
     {.name = "data-path profile-ranks train-data-path valid-data-path", .values = kManyValues, .isHarmless = true},
     // Changes of the step that MoePlan does not model.
+    {R"(
+        no-async-tensor-model-parallel-allreduce no-overlap-p2p-communication overlap-p2p-communication-warmup-flush)",
+     0, "exchanges beside other launches, where the plan's order allows it"},
+    {R"(
+        no-bias-dropout-fusion no-bias-gelu-fusion no-bias-swiglu-fusion no-gradient-accumulation-fusion
+        no-masked-softmax-fusion no-persist-layer-norm no-rope-fusion)",
+     0, "fused kernels, which take less time"},
+    {"checkpoint-activations", 0, "the recomputation that --recompute-granularity asks for"},
+    {"ddp-bucket-size ddp-num-buckets", 1, "buckets of its own size (--bucket-bytes)"},
+    {"decoupled-lr decoupled-min-lr", 1, "one learning rate for all parameters"},
+    {"defer-embedding-wgrad-compute mla-down-proj-fusion", 0, "the launches of a job without it"},
+    {"deterministic-mode", 0, "kernels that need not be deterministic, and may take less time"},
+    {"distribute-saved-activations", 0, "whole inputs of recomputed blocks on each rank, which need more memory"},
+    {"end-weight-decay start-weight-decay", 1, "a constant --weight-decay"},
+    {.name = "weight-decay-incr-style", .values = 1, .instead = "a constant --weight-decay", .same = "constant"},
+    {"fine-grained-activation-offloading", 0, "activations that stay on the GPU, which needs more memory there"},
+    {"microbatch-group-size-per-virtual-pipeline-stage", 1, "groups of as many micro-batches as there are stages"},
+    {.name = "moe-router-dtype", .values = 1, .instead = "scores in f32", .same = "fp32"},
+    {"reset-attention-mask", 0, "attention over whole sequences, across documents"},
+    {"reset-position-ids", 0, "positions in whole sequences, across documents"},
+    {"use-precision-aware-optimizer", 0, "an optimizer whose master parameters are whole, which needs more memory"},
+    {"use-tp-pp-dp-mapping", 0,
+     "neighbours of tensor, context, expert and data parallelism in this order, and then stages"},
     {.name = "attention-backend", .values = 1, .instead = "fused attention", .same = "auto flash fused"},
     {.name = "cuda-graph-impl", .values = 1, .instead = kInsteadOfGraphs, .same = "none"},
     {"cuda-graph-scope", kManyValues, kInsteadOfGraphs},
@@ -141,7 +156,10 @@ static constexpr MegatronFlag kFlags[] = {
     {"use-custom-fsdp use-torch-fsdp2", 0,
      "what --use-distributed-optimizer asks for; --use-megatron-fsdp is read as ZeRO"},
     {"linear-attention-type", 1, "softmax attention"},
-    {"num-distributed-optimizer-instances", 1, "one group that divides the optimizer's states"}};
+    {.name = "num-distributed-optimizer-instances",
+     .values = 1,
+     .instead = "one group that divides the optimizer's states",
+     .same = "1"}};
 
 static const llvm::StringMap<MegatronFlag> &getTable() {
   static const llvm::StringMap<MegatronFlag> table = [] {

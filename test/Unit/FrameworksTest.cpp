@@ -320,14 +320,32 @@ TEST(MegatronArgumentsTest, ValuesOfVariables) {
 
 TEST(MegatronArgumentsTest, FlagsThatMoePlanReplaces) {
   auto replaced = [](const std::string &flag) { return readRemarks("--num-layers 4\n" + flag + "\n").size(); };
-  for (const char *flag :
-       {"--spec a.b get", "--transformer-impl local", "--attention-backend unfused",
-        "--moe-router-load-balancing-type sinkhorn", "--moe-router-load-balancing-type seq_aux_loss",
-        "--moe-z-loss-coeff 1e-3", "--exp-avg-dtype bf16", "--main-grads-dtype bf16", "--multi-latent-attention"})
+  for (const char *flag : {"--spec a.b get",
+                           "--transformer-impl local",
+                           "--attention-backend unfused",
+                           "--moe-router-load-balancing-type sinkhorn",
+                           "--moe-router-load-balancing-type seq_aux_loss",
+                           "--moe-z-loss-coeff 1e-3",
+                           "--exp-avg-dtype bf16",
+                           "--main-grads-dtype bf16",
+                           "--multi-latent-attention",
+                           "--moe-expert-capacity-factor 1.25",
+                           "--deterministic-mode",
+                           "--no-rope-fusion",
+                           "--reset-attention-mask",
+                           "--use-precision-aware-optimizer",
+                           "--distribute-saved-activations",
+                           "--fine-grained-activation-offloading",
+                           "--use-tp-pp-dp-mapping",
+                           "--end-weight-decay 0.1",
+                           "--moe-router-dtype fp64",
+                           "--num-distributed-optimizer-instances 2"})
     EXPECT_EQ(replaced(flag), 1u) << flag;
   for (const char *flag :
        {"--transformer-impl transformer_engine", "--attention-backend auto", "--moe-z-loss-coeff 0",
-        "--moe-router-load-balancing-type aux_loss", "--exp-avg-dtype fp32", "--multi-latent-attention --qk-layernorm"})
+        "--moe-router-load-balancing-type aux_loss", "--exp-avg-dtype fp32", "--multi-latent-attention --qk-layernorm",
+        "--moe-expert-capacity-factor 1.25 --moe-token-drop-policy position", "--moe-router-dtype fp32",
+        "--num-distributed-optimizer-instances 1", "--te-rng-tracker --data-parallel-random-init"})
     EXPECT_EQ(replaced(flag), 0u) << flag;
 }
 
