@@ -16,7 +16,8 @@ namespace {
 /// Algorithm 1 for one layer.
 class Choice {
 public:
-  Choice(BaselineLayer layer, const ClusterRates &rates);
+  /// Takes the shorter one, or `given`.
+  Choice(BaselineLayer layer, const ClusterRates &rates, StringRef given);
 
   /// "s1" or "s2".
   StringRef getName() const { return useS1 ? "s1" : "s2"; }
@@ -53,13 +54,15 @@ static parm::Layer getFormula(BaselineLayer &layer, RankedTensorType tokens) {
   return formula;
 }
 
-Choice::Choice(BaselineLayer one, const ClusterRates &rates)
+Choice::Choice(BaselineLayer one, const ClusterRates &rates, StringRef given)
     : layer(one), tokens(cast<RankedTensorType>(one.tokens.getType())),
       elementBytes(static_cast<double>(tokens.getElementTypeBitWidth()) / 8), obstacle(layer.getShareObstacle()),
       formula(getFormula(layer, tokens)), allToAll(getLine(rates.allToAllAlpha, rates.allToAllBeta)) {
   allGather = layer.mp ? getLine(rates.allGatherAlpha, rates.allGatherBeta) : parm::AlphaBeta();
   overlapped = layer.mp ? getLine(rates.overlappedAlpha, rates.overlappedBeta) : allToAll;
-  useS1 = obstacle.empty() && parm::chooseSchedule(formula, allToAll, allGather, overlapped) == parm::Schedule::S1;
+  bool isS1 = given.empty() ? parm::chooseSchedule(formula, allToAll, allGather, overlapped) == parm::Schedule::S1
+                            : given == "s1";
+  useS1 = obstacle.empty() && isS1;
 }
 
 ArrayAttr Choice::getTerm(Builder &builder, parm::AlphaBeta line, double elements) const {
@@ -104,7 +107,7 @@ struct MoeParmAlgorithm1 : moe::impl::MoeParmAlgorithm1Base<MoeParmAlgorithm1> {
       // moe-pause-mp says why.
       if (failed(layer))
         continue;
-      Choice choice(*layer, rates);
+      Choice choice(*layer, rates, choices.size() < given.size() ? StringRef(given[choices.size()]) : StringRef());
       dispatch->setAttr(kPauseMpAttrName, builder.getStringAttr(choice.getName()));
       choices.push_back(choice.describe(builder));
     }

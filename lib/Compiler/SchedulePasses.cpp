@@ -27,7 +27,12 @@ int64_t mlir::moe::getSaaPhases(const CompileOptions &options) {
 }
 
 void mlir::moe::addParmAuto(PassManager &passes, const ParsedSchedule &schedule, const CompileOptions &options) {
-  passes.addNestedPass<func::FuncOp>(createMoeParmAlgorithm1());
+  SmallVector<std::string> given;
+  if (options.choices)
+    if (auto choices = getFunction(options.choices)->getAttrOfType<ArrayAttr>(kScheduleChoicesAttrName))
+      for (auto choice : choices.getAsRange<DictionaryAttr>())
+        given.push_back(choice.getAs<StringAttr>("chosen").str());
+  passes.addNestedPass<func::FuncOp>(createMoeParmAlgorithm1({given}));
   addPause<PauseMpSchedule::Chosen>(passes, schedule, options);
 }
 

@@ -22,6 +22,8 @@ def MoeParmAlgorithm1 : Pass<"moe-parm-algorithm1", "::mlir::func::FuncOp"> {
     %d = moe.dispatch %x, %slots {moe.pause_mp = "s1"} : ..
     ```
   }];
+  let options = [
+    ListOption<"given", "given", "std::string", "Choice for each baseline layer, s1 or s2, in place of the shorter one">];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
