@@ -146,8 +146,10 @@ static void addRouter(SettingGroup &group, const LayerSpec &layer, const ModelSp
     group.remark = "the configuration adds no loss that balances experts; training needs one, such as aux_loss";
   if (model.dropout.jitter > 0)
     group.add("moe-input-jitter-eps", formatNumber(model.dropout.jitter));
-  if (layer.capacityFactor)
+  if (layer.capacityFactor) {
     group.add("moe-expert-capacity-factor", formatNumber(*layer.capacityFactor));
+    group.add("moe-token-drop-policy", "position");
+  }
 }
 
 static SettingGroup getExperts(const LayerSpec &layer, const ModelSpec &model) {
