@@ -79,8 +79,8 @@ class Program:
 class Variant:
     """Programs for one shape. `half` is "forward" or "backward" if they are one half of a step (moe-compile --halves), else None.
     `batch` and `sequence` are None in a plan with a single shape. `layers` says what the MoE layers compute, apart from sizes, capacities
-    and schedules: different texts, none in a plan of older versions or in text. `reference` is the program of one rank with which runs are compared,
-    or None."""
+    and schedules: different texts, none in a plan of older versions or in text. `reference` is the program of one rank with which runs
+    are compared, or None."""
 
     half: str | None
     batch: int | None

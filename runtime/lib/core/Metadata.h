@@ -80,10 +80,10 @@ struct Value {
   int64_t localBytes() const { return localElements() * static_cast<int64_t>(dtypeSize(dtype)); }
 };
 
-/// One call of a program. If `rows` is not 0, the figures are those of `rows` rows.
 /// Ends the labels of a layer's backward.
 inline constexpr std::string_view kBackwardSuffix = ".grad";
 
+/// One call of a program. If `rows` is not 0, the figures are those of `rows` rows.
 struct Op {
   std::string name;
   std::string label; ///< layer that the op belongs to; may be empty
