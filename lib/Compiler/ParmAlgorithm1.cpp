@@ -95,6 +95,11 @@ struct MoeParmAlgorithm1 : moe::impl::MoeParmAlgorithm1Base<MoeParmAlgorithm1> {
   using Base::Base;
 
   void runOnOperation() override {
+    for (StringRef choice : given)
+      if (choice != "s1" && choice != "s2") {
+        getOperation().emitError() << "expected each choice of given to be s1 or s2 but got '" << choice << "'";
+        return signalPassFailure();
+      }
     FailureOr<SpmdAnalysis> states = SpmdAnalysis::compute(getOperation());
     if (failed(states))
       return signalPassFailure();

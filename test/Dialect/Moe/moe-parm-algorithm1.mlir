@@ -3,6 +3,9 @@
 // RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-set-cluster{rates='#moe.cluster<all_to_all_alpha = 1.0e-5, all_to_all_beta = 1.0e-9, all_gather_alpha = 5.0e-6, all_gather_beta = 5.0e-10, overlapped_alpha = 1.2e-5, overlapped_beta = 1.0e-9>'},moe-partition,func.func(moe-parm-algorithm1,moe-pause-mp),canonicalize,cse,func.func(moe-verify-spmd))" \
 // RUN:   | FileCheck %s --check-prefix=SECOND
 // RUN: moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,func.func(moe-parm-algorithm1,moe-pause-mp))" | FileCheck %s --check-prefix=TIE
+// RUN: not moe-opt %s -split-input-file --pass-pipeline="builtin.module(moe-partition,func.func(moe-parm-algorithm1{given=S1}))" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+
+// UNKNOWN: error: expected each choice of given to be s1 or s2 but got 'S1'
 
 // Algorithm 1. A term is alpha in seconds, beta in seconds a byte, bytes, and the time; t1 is s1 and t2 is s2.
 module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 2, ep = 2, esp = 2>} {
