@@ -139,13 +139,15 @@ TEST(Verify, Comparable) {
   EXPECT_THAT(checkComparable(metadata).message, HasSubstr("'y' is [2] f32 in the plan, but [3] f32"));
 }
 
+constexpr int64_t kSmallJump = 90;
+
 /// Results of a reference in which each argument near a jump changes two elements of the result, and `crossed` are on
-/// the other side.
+/// the other side. One argument changes them by a twentieth of the others' mean.
 static RunResult acrossJumps(std::span<const NearJump> crossed) {
   std::vector<float> values(2000, 1);
   for (const NearJump &jump : crossed)
     for (int64_t i : {3 * jump[2], 3 * jump[2] + 500})
-      values[static_cast<size_t>(i)] += 0.01f * static_cast<float>(1 + jump[2] % 5);
+      values[static_cast<size_t>(i)] += jump[2] == kSmallJump ? 0.0015f : 0.01f * static_cast<float>(1 + jump[2] % 5);
   return resultOf(values);
 }
 
@@ -168,6 +170,11 @@ TEST(Verify, FindsSidesOfJumps) {
   EXPECT_EQ(found, taken);
   EXPECT_LE(runs, 60);
   EXPECT_TRUE(isComplete);
+  // A small change is found, too.
+  found.clear();
+  const std::vector<NearJump> small = {near[kSmallJump]};
+  ASSERT_TRUE(findCrossed(acrossJumps(small), acrossJumps({}), near, {{"y", 2e-5}}, run, found, isComplete).ok());
+  EXPECT_EQ(found, small);
   // All arguments on the other side are too many to find.
   found.clear();
   ASSERT_TRUE(findCrossed(acrossJumps(near), acrossJumps({}), near, {{"y", 1e-4}}, run, found, isComplete).ok());

@@ -8,8 +8,8 @@ namespace {
 /// Least agreement of a change with the plan's difference, in units of what rounding explains.
 constexpr double kLeastAlike = 0.25;
 /// The same in units of the mean change by one argument. Changes by other arguments agree with the difference by
-/// chance.
-constexpr double kLeastPart = 0.01;
+/// chance. It is small, because one change may be a hundredth of another.
+constexpr double kLeastPart = 1e-4;
 
 class JumpSearch {
 public:
