@@ -13,6 +13,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir::moe;
 using namespace mlir::moe::profile;
@@ -101,12 +102,41 @@ Processors readProcessors(JsonReader &root) {
   return processors;
 }
 
+/// The profile beside `path` that the profile `text` is like; null if there is none. parse() reports mistakes.
+llvm::json::Value readBase(StringRef text, StringRef path) {
+  auto parseJson = [](StringRef its) {
+    llvm::Expected<llvm::json::Value> value = llvm::json::parse(its);
+    if (value)
+      return std::move(*value);
+    llvm::consumeError(value.takeError());
+    return llvm::json::Value(nullptr);
+  };
+  llvm::json::Value value = parseJson(text);
+  const llvm::json::Object *object = value.getAsObject();
+  std::optional<StringRef> like = object ? object->getString("like") : std::nullopt;
+  if (!like)
+    return nullptr;
+  llvm::SmallString<256> file(llvm::sys::path::parent_path(path));
+  llvm::sys::path::append(file, *like + ".json");
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> base = readInputFile(file);
+  if (base)
+    return parseJson((*base)->getBuffer());
+  llvm::consumeError(base.takeError());
+  return nullptr;
+}
+
 } // namespace
 
-llvm::Expected<ClusterProfile> ClusterProfile::parse(StringRef text, StringRef fileName) {
+llvm::Expected<ClusterProfile> ClusterProfile::parse(StringRef text, StringRef fileName,
+                                                     const llvm::json::Object *base) {
   llvm::Expected<JsonReader> root = JsonReader::parse(text, fileName);
   if (!root)
     return root.takeError();
+  if (root->find("like") && !base)
+    root->fail("like", "the name of a profile in the same folder");
+  root->getString("like", "");
+  if (base)
+    root->setDefaults(*base);
   ClusterProfile profile;
   root->getInteger("moeplan_cluster", 1, 1);
   profile.name = root->getString("name");
@@ -116,13 +146,14 @@ llvm::Expected<ClusterProfile> ClusterProfile::parse(StringRef text, StringRef f
   profile.maxNodes = readRange(*root, "nodes", nodesLimit).second;
   profile.devicesPerNode = root->getInteger("devices_per_node", 1, maxDevicesPerNode);
   JsonReader device = root->getObject("device");
+  if (const llvm::json::Object *its = base ? base->getObject("device") : nullptr)
+    device.setDefaults(*its);
   readDevice(device, profile);
+  profile.network = root->getString("network", "");
   readNetwork(*root, profile);
   profile.interference = readList<Interference>(*root, "interference", readInterference);
   readCollectives(*root, profile);
   profile.processors = readProcessors(*root);
-  if (profile.processors.count > 0 && !profile.hosts.empty())
-    device.fail("hosts", "none where devices share 'processors', which issue launches themselves,");
   root->refuseOtherKeys();
   if (root->hasFailed())
     return root->takeError();
@@ -133,21 +164,8 @@ llvm::Expected<ClusterProfile> ClusterProfile::load(StringRef path) {
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(path);
   if (!file)
     return file.takeError();
-  return parse((*file)->getBuffer(), path);
-}
-
-llvm::Error ClusterProfile::useHost(StringRef hostName) {
-  for (const HostIssue &its : hosts)
-    if (its.name == hostName) {
-      host = its;
-      return llvm::Error::success();
-    }
-  llvm::SmallVector<StringRef> known;
-  for (const HostIssue &its : hosts)
-    known.push_back(its.name);
-  std::string text = "cluster '" + name + "' has no host '" + hostName.str() + "' in 'device.hosts'";
-  text += known.empty() ? "" : "; it has " + llvm::join(known, ", ") + suggestName(hostName, known);
-  return llvm::createStringError(text);
+  llvm::json::Value base = readBase((*file)->getBuffer(), path);
+  return parse((*file)->getBuffer(), path, base.getAsObject());
 }
 
 const DeviceRate *ClusterProfile::getRate(StringRef dtype) const {

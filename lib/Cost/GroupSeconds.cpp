@@ -274,6 +274,12 @@ static Expected<GroupTime> computeTime(CostModel::State &state, const Shape &sha
     time.isExtrapolated = !measured.contains(payload);
   }
   time.measured = time.measured || isMeasured;
+  if (shape.collective == Collective::AllToAll) {
+    const TokenExchange &tokens = state.profile.tokenExchange;
+    bool isInside = shape.perNode == shape.members;
+    time.alpha += isInside ? 0 : tokens.fixedSeconds;
+    time.beta *= isInside ? tokens.insideTimes : tokens.betweenTimes;
+  }
   if (!state.healthy || !time.measured)
     return time;
   // Measurements were made without faults. Faults slow a measured group as much as its links.

@@ -302,6 +302,14 @@ Confidence CostModel::getConfidence(const Work &work) const {
   return {kernel ? kernel->relativeError : std::nullopt, false};
 }
 
+static double getFactor(const ClusterProfile &profile, const Work &work) {
+  for (const KernelFactor &factor : llvm::reverse(profile.factors))
+    if (factor.calls.kernel.empty() ? work.cost->resource == Resource::Memory
+                                    : factor.calls.kernel == work.kernel && hasLeadingParams(work, factor.calls.params))
+      return factor.times;
+  return 1;
+}
+
 Expected<double> CostModel::getSeconds(const Work &work) const {
   double seconds = 0;
   switch (work.cost->resource) {
@@ -332,5 +340,5 @@ Expected<double> CostModel::getSeconds(const Work &work) const {
     return llvm::createStringError("expected a kernel but got the exchange '" + work.kernel +
                                    "', whose time depends on its group");
   }
-  return std::max(seconds, profile.kernelSeconds);
+  return std::max(seconds * getFactor(profile, work), profile.kernelSeconds);
 }

@@ -25,6 +25,9 @@ std::string readDtype(JsonReader &reader, size_t count);
 /// Empty if the key is missing.
 std::string readOptionalDtype(JsonReader &reader);
 
+/// Reads `params`; empty if the key is missing.
+std::vector<int64_t> readParams(JsonReader &reader);
+
 /// Reads `relative_error`. None if the key is missing.
 std::optional<double> readError(JsonReader &reader);
 

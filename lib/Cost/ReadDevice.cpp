@@ -13,11 +13,6 @@ namespace {
 constexpr int64_t maxHeadColumns = 1 << 16;
 constexpr int64_t maxProducts = 16;
 
-/// None if the key is missing.
-std::vector<int64_t> readParams(JsonReader &reader) {
-  return reader.getIntegers("params", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
-}
-
 std::vector<double> readAxis(JsonReader &reader, StringRef key) {
   std::vector<double> axis = reader.getNumbers(key, kPositive);
   if (axis.empty())
@@ -118,31 +113,11 @@ void readKernel(JsonReader &reader, KernelRate &rate, llvm::ArrayRef<KernelRate>
   readFit(reader, rate);
 }
 
-/// Reads `launch_s`: one number for all launches, or one for each resource.
-std::array<double, kNumResources> readLaunchSeconds(JsonReader &reader) {
-  std::array<double, kNumResources> seconds{};
-  const llvm::json::Value *value = reader.find("launch_s");
-  if (!value || !value->getAsObject()) {
-    seconds.fill(reader.getNumber("launch_s", kNotNegative));
-    return seconds;
-  }
-  JsonReader byResource = reader.getObject("launch_s");
-  for (Resource resource : {Resource::Matrix, Resource::Memory, Resource::Network, Resource::HostLink})
-    seconds[static_cast<unsigned>(resource)] = byResource.getNumber(getName(resource), kNotNegative);
-  byResource.refuseOtherKeys();
-  return seconds;
-}
-
-void readHost(JsonReader &reader, HostIssue &host, llvm::ArrayRef<HostIssue> earlier) {
-  host.name = reader.getString("name");
-  if (host.name.empty() || llvm::any_of(earlier, [&](const HostIssue &other) { return other.name == host.name; }))
-    reader.fail("name", "a name that no earlier entry has");
-  host.launchSeconds = readLaunchSeconds(reader);
-  if (reader.find("counts_s"))
-    host.countsSeconds = reader.getNumber("counts_s", kNotNegative);
-}
-
 } // namespace
+
+std::vector<int64_t> mlir::moe::profile::readParams(JsonReader &reader) {
+  return reader.getIntegers("params", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+}
 
 void mlir::moe::profile::readDevice(JsonReader &reader, ClusterProfile &profile) {
   profile.deviceName = reader.getString("name");
@@ -155,7 +130,7 @@ void mlir::moe::profile::readDevice(JsonReader &reader, ClusterProfile &profile)
   profile.kernelSeconds = reader.getNumber("kernel_s", kNotNegative);
   // Key that the cost model does not use, because the runtime chooses which products wait for counts.
   reader.getNumber("counts_s", kNotNegative, 0);
-  profile.hosts = readList<HostIssue>(reader, "hosts", readHost);
+  profile.cpu = reader.getString("cpu", "");
   profile.sustained = reader.getNumber("sustained", kFraction, 1);
   profile.rates = readList<DeviceRate>(reader, "rates", readRate);
   profile.attention = readList<AttentionCurve>(reader, "attention", readAttention);

@@ -100,7 +100,7 @@ static FailureOr<Order> search(func::FuncOp program, const plan::Dependences &de
   for (auto [task, its, launch] : llvm::zip_equal(graph.tasks, *seconds, pricer.getProgram().launches)) {
     task.seconds = its;
     task.resource = launch.cost.resource;
-    task.issueSeconds = model.getProfile().host.getLaunchSeconds(task.resource);
+    task.issueSeconds = model.getProfile().host.getLaunchSeconds(launch.kernel, task.resource);
   }
   graph.setSpeeds(model);
   llvm::Expected<Order> order = searchOrder(graph, papers, pricer, bars, !dependences.getRings().empty());

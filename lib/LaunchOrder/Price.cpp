@@ -65,14 +65,15 @@ static std::vector<double> getIssued(const SimProgram &program, const HostIssue 
   std::vector<double> issued(order.size());
   double now = 0;
   for (unsigned launch : order)
-    issued[launch] = now += host.getLaunchSeconds(program.launches[launch].cost.resource);
+    issued[launch] = now +=
+        host.getLaunchSeconds(program.launches[launch].kernel, program.launches[launch].cost.resource);
   return issued;
 }
 
 bool Pricer::isSameStep(const Known &known, ArrayRef<unsigned> order) const {
   const ClusterProfile &profile = model.getProfile();
-  // On shared processors, the order of issue decides. A host that waits for counts delays later launches.
-  if (profile.processors.count > 0 || profile.host.countsSeconds)
+  // On shared processors, the order of issue decides. A host that waits delays later launches.
+  if (profile.processors.count > 0 || profile.host.countsSeconds || !profile.host.awaited.empty())
     return false;
   std::vector<SmallVector<unsigned>> streams(program.streams.size());
   for (unsigned launch : order)

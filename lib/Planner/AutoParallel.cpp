@@ -114,7 +114,7 @@ static std::optional<Margin> findMargin(const ParallelQuestion &question, ArrayR
     return one.verdict == Verdict::Estimated || one.verdict == Verdict::Compiled;
   };
   return getMargin(best, candidates, isCompared, [&](const Candidate &one) {
-    Choice choice{describe(one), question.getCost(one), {}};
+    Choice choice{describe(one), question.getCost(one), {}, question.options.cluster->measured.pairError};
     if (one.whole.seconds > 0)
       choice.errors.add(one.whole.errors, choice.seconds / one.whole.seconds);
     else if (question.isSampled())

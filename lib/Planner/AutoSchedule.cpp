@@ -353,7 +353,7 @@ static void addMargin(ScheduleExplanation &result) {
   };
   auto isCompared = [&](const Candidate &one) { return one.verdict == Verdict::Simulated && getStep(one).seconds > 0; };
   result.margin = getMargin(best, result.candidates, isCompared, [&](const Candidate &one) {
-    return Choice{one.schedule, getStep(one).seconds, getStep(one).errors};
+    return Choice{one.schedule, getStep(one).seconds, getStep(one).errors, getStep(one).pairError};
   });
   if (!result.margin)
     return;

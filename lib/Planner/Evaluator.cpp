@@ -175,6 +175,11 @@ llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
   // Errors of less than half of the critical path say too little about the step.
   if (2 * report.critical.fitted >= step.seconds)
     step.errors = report.critical.getErrors();
+  if (report.measured) {
+    step.low = report.measured->low;
+    step.high = report.measured->high;
+  }
+  step.pairError = evaluator.options.cluster->measured.pairError;
   step.uncertainty = step.seconds > 0 ? step.errors.getSeconds() / step.seconds : 0;
   step.limit = describeLimit(report, step.seconds);
   return step;

@@ -33,11 +33,12 @@ std::optional<Margin> mlir::moe::getMargin(const Choice &best, SmallVector<Choic
     return std::nullopt;
   llvm::stable_sort(others, [](const Choice &a, const Choice &b) { return a.seconds < b.seconds; });
   auto getUncertainty = [&](const Choice &one) {
-    return std::max({best.errors.getDifference(one.errors) / best.seconds, best.estimateError, one.estimateError});
+    return std::max(
+        {best.errors.getDifference(one.errors) / best.seconds, best.pairError, best.estimateError, one.estimateError});
   };
   auto getMargin = [&](const Choice &one) { return one.seconds / best.seconds - 1; };
   const Choice &next = others.front();
-  Margin margin{next.name, getMargin(next), getUncertainty(next), {}};
+  Margin margin{next.name, getMargin(next), getUncertainty(next), best.pairError > 0, {}};
   for (const Choice &one : others)
     if (getUncertainty(one) > 0 && getMargin(one) <= getUncertainty(one)) {
       margin.close.push_back(one.name);
@@ -99,6 +100,8 @@ struct ScheduleFields {
     field("memory", one.estimate.bytes);
     field("limit", one.estimate.limit);
     field("uncertainty", one.estimate.uncertainty);
+    field("low", one.estimate.low);
+    field("high", one.estimate.high);
     field("overlaps", one.overlaps);
     field("by_node", one.byNode);
     field("model_seconds", one.whole.seconds);
@@ -121,6 +124,8 @@ struct GroupsFields {
     field("seconds", one.whole.seconds);
     field("memory", one.whole.bytes);
     field("uncertainty", one.whole.uncertainty);
+    field("low", one.whole.low);
+    field("high", one.whole.high);
     visitParts(one.whole.parts, field);
     field("seconds_per_sequence", one.secondsPerSequence);
     visitSpeed(one.speed, field);
@@ -150,6 +155,7 @@ struct MarginFields {
     field("next", one.next);
     field("margin", one.margin);
     field("uncertainty", one.uncertainty);
+    field("is_measured", one.isMeasured);
     field("close", one.close);
   }
 };

@@ -224,6 +224,9 @@ llvm::Error LayerSamples::addSteps(Candidate &candidate) {
     if (seconds > longest) {
       longest = seconds;
       sum.limit = step->limit;
+      sum.low = step->low;
+      sum.high = step->high;
+      sum.pairError = step->pairError;
     }
   }
   sum.uncertainty = sum.seconds > 0 ? sum.errors.getSeconds() / sum.seconds : 0;

@@ -103,6 +103,9 @@ void mlir::moe::printMargin(const std::optional<Margin> &margin, bool isOpen, ll
   os << "\nthe next, " << margin->next << ", takes " << llvm::format("%.1f%% longer", 100 * margin->margin);
   if (uncertainty == 0)
     os << "; the profile does not say how far its times may be off\n";
+  else if (!margin->isMeasured)
+    os << llvm::format(", more than the uncertainty of single kernels (%.1f%%); ", 100 * uncertainty)
+       << "no measured pairs of steps say how sure this is\n";
   else
     os << llvm::format(", more than the figures' uncertainty (%.1f%%): ", 100 * uncertainty)
        << (isOpen ? "the choice is clear but for what was not simulated (--exhaustive)\n" : "the choice is clear\n");

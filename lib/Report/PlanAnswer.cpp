@@ -38,9 +38,11 @@ static void printStep(const Candidate &one, llvm::raw_ostream &os) {
     os << llvm::format("; bubble %.1f%%, exposed communication %.1f%% (%.0f%% hidden)",
                        getShare(step, step.parts.bubble), getShare(step, step.parts.exposedCommunication),
                        100 * step.parts.getHiddenShare());
-  if (step.uncertainty > 0)
-    os << llvm::format("; expected error %.1f%%", 100 * step.uncertainty);
-  os << "\n";
+  os << "\n        how sure: ";
+  if (step.high > 0)
+    os << llvm::format("measured steps of this kind took %.2f to %.2f times as long\n", step.low, step.high);
+  else
+    os << "unknown: " << kNoMeasuredSteps << "\n";
 }
 
 /// Prints the used part of the memory.

@@ -10,8 +10,8 @@ namespace json = llvm::json;
 static void writeHeader(json::OStream &json, const SimHeader &header) {
   writeText(json, "plan", header.plan);
   writeText(json, "cluster", header.cluster);
-  if (!header.host.empty())
-    writeText(json, "host", header.host);
+  if (!header.framework.empty())
+    writeText(json, "framework", header.framework);
   writeText(json, "schedule", header.schedule);
   writeText(json, "mode", header.mode);
   writeText(json, "form", header.form);
@@ -170,8 +170,14 @@ static void writeSums(json::OStream &json, const SimReport &report) {
     json.attribute("extrapolated_s", report.critical.extrapolated);
     json.attribute("compute_error_s", report.critical.computeErrors.getSeconds());
     json.attribute("communication_error_s", report.critical.communicationErrors.getSeconds());
-    json.attribute("step_error_s", report.critical.getErrors().getSeconds());
   });
+  if (report.measured)
+    json.attributeObject("measured_steps", [&] {
+      json.attribute("low", report.measured->low);
+      json.attribute("high", report.measured->high);
+      json.attribute("steps", report.measured->steps);
+      json.attribute("sources", report.measured->sources);
+    });
   json.attributeObject("mean", [&] { writeUse(json, report.mean); });
   writeObjects(json, "kernels", report.kernels, writeKernel);
 }

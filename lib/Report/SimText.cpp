@@ -48,8 +48,8 @@ static void printHeader(const SimHeader &header, const SimResult &result, const 
     os << "\nloop        " << loop.all << " iterations (" << loop.count << " simulated, the others repeat these)";
   }
   os << "\ncluster     " << header.cluster;
-  if (!header.host.empty())
-    os << ", host " << header.host;
+  if (!header.framework.empty())
+    os << ", framework " << header.framework;
   os << ", " << header.form << ", routing " << header.routing << "\n";
   if (!header.load.empty())
     os << "dropless    " << header.load << "\n";
@@ -69,19 +69,26 @@ static void printSpeed(const SimReport &report, raw_ostream &os) {
   os << format(speed.tokensPerSecond < 10 ? ", %.3g" : ", %.0f", speed.tokensPerSecond) << " tokens/s a device\n";
 }
 
-/// Prints expected errors of the step and of its parts, and the part without known errors.
-static void printErrors(const SimResult &result, const CriticalUse &critical, raw_ostream &os) {
-  auto error = [](const ErrorBudget &errors, double seconds) { return formatPercent(errors.getSeconds(), seconds); };
-  os << "how sure    expected error ";
-  if (critical.fitted == 0)
-    os << "not known: the profile does not say how far its times may be off,";
+/// Prints how far measured steps of this kind were off, and then the errors of single kernels and exchanges.
+static void printErrors(const SimResult &result, const SimReport &report, raw_ostream &os) {
+  const CriticalUse &critical = report.critical;
+  auto scaled = [&](double factor) { return format("%.4g", factor * result.seconds / millisecond); };
+  os << "how sure    ";
+  if (const std::optional<StepClass> &steps = report.measured)
+    os << scaled(steps->low) << " to " << scaled(steps->high) << " ms: " << describeTimes(*steps) << "\n            ("
+       << describeCount(*steps) << "; expect two thirds of steps in this range)\n";
   else
-    os << error(critical.getErrors(), result.seconds) << " of step and speed, "
-       << error(critical.computeErrors, critical.compute) << " of computation, "
-       << error(critical.communicationErrors, critical.communication) << " of communication";
-  os << "\n            from the " << formatPercent(critical.fitted, result.seconds)
-     << " of the critical path whose error is known; " << formatPercent(critical.extrapolated, result.seconds)
-     << " is extrapolated\n";
+    os << "unknown: " << kNoMeasuredSteps << "\n";
+  auto error = [](const ErrorBudget &errors, double seconds) { return formatPercent(errors.getSeconds(), seconds); };
+  os << "kernels     ";
+  if (critical.fitted == 0)
+    os << "the profile does not say how far their times may be off";
+  else
+    os << "off by " << error(critical.computeErrors, critical.compute) << " of computation and "
+       << error(critical.communicationErrors, critical.communication) << " of communication, known for "
+       << formatPercent(critical.fitted, result.seconds);
+  os << ";\n            " << formatPercent(critical.extrapolated, result.seconds)
+     << " of the critical path is extrapolated\n";
 }
 
 static void printStep(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
@@ -95,7 +102,7 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
      << "\n";
   os << "bound by    computation " << share(critical.compute) << ", communication " << share(critical.communication)
      << ", copies " << share(critical.copy) << ", waiting " << share(critical.waiting) << " of the critical path\n";
-  printErrors(result, critical, os);
+  printErrors(result, report, os);
   os << "exposed     communication "
      << format("%.3f ms of %.3f ms a rank\n", report.mean.exposedCommunication / millisecond,
                report.mean.communication / millisecond);

@@ -18,11 +18,17 @@ HostProgram::HostProgram(const SimProgram &program, const HostIssue &host) {
   std::vector<int32_t> writers(program.buffers.size(), -1);
   double seconds = 0;
   for (auto [index, launch] : llvm::enumerate(program.launches)) {
-    issued.push_back(seconds += host.getLaunchSeconds(launch.cost.resource));
+    issued.push_back(seconds += host.getLaunchSeconds(launch.kernel, launch.cost.resource));
+    auto wait = [&, reader = static_cast<uint32_t>(index)](int32_t writer) {
+      if (writer >= 0 && waitFor.try_emplace(writer, waits.size()).second)
+        waits.push_back({reader, static_cast<uint32_t>(writer)});
+    };
     if (host.countsSeconds && hasHostSizes(launch))
-      if (int32_t writer = writers[getBase(launch.inputs[launch.cost.countsInput])];
-          writer >= 0 && waitFor.try_emplace(writer, waits.size()).second)
-        waits.push_back({static_cast<uint32_t>(index), static_cast<uint32_t>(writer)});
+      wait(writers[getBase(launch.inputs[launch.cost.countsInput])]);
+    for (int32_t input : launch.inputs)
+      if (int32_t writer = input < 0 ? -1 : writers[getBase(input)];
+          writer >= 0 && host.awaited.contains(program.launches[writer].kernel))
+        wait(writer);
     for (int32_t output : launch.outputs)
       if (output >= 0)
         writers[getBase(output)] = static_cast<int32_t>(index);
@@ -32,7 +38,7 @@ HostProgram::HostProgram(const SimProgram &program, const HostIssue &host) {
 double mlir::moe::getIssueSeconds(llvm::ArrayRef<SimLaunch> launches, const HostIssue &host) {
   double seconds = 0;
   for (const SimLaunch &launch : launches)
-    seconds += host.getLaunchSeconds(launch.cost.resource);
+    seconds += host.getLaunchSeconds(launch.kernel, launch.cost.resource);
   return seconds;
 }
 

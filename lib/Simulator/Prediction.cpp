@@ -20,7 +20,7 @@ SimHeader mlir::moe::makeSimHeader(ModuleOp plan, StringRef planName, const Clus
   SimHeader header;
   header.plan = planName.str();
   header.cluster = cluster.name;
-  header.host = cluster.host.name;
+  header.framework = cluster.framework;
   header.schedule = getAttribute(plan::kScheduleAttrName);
   header.mode = getAttribute(plan::kModeAttrName);
   header.load = describeDefaultMaxLoad(plan);
@@ -127,5 +127,6 @@ llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName,
   prediction.header.form = "closed-form";
   prediction.header.routing = routing && routing->getNumLayers() > 0 ? "trace" : "even";
   prediction.report = makeReport(prediction.result, getStepWork(plan));
+  setMeasured(prediction.report, prediction.result, model.getProfile(), /*hasEvenRouting=*/!routing);
   return prediction;
 }

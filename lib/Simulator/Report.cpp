@@ -387,6 +387,42 @@ StepSpeed mlir::moe::getSpeed(const StepWork &work, double seconds, double peakF
   return speed;
 }
 
+std::string mlir::moe::describeTimes(const StepClass &steps) {
+  return llvm::formatv("measured steps of this kind took {0:f2} to {1:f2} times as long", steps.low, steps.high).str();
+}
+
+std::string mlir::moe::describeCount(const StepClass &steps) {
+  return llvm::formatv("{0} steps of {1} source{2}", steps.steps, steps.sources, steps.sources == 1 ? "" : "s").str();
+}
+
+/// Whether the members of some instance of a group are on several nodes.
+static bool crossesNodes(const SimGroup &group, int64_t ranks, int64_t devicesPerNode) {
+  for (int64_t instance = 0, count = group.getNumInstances(ranks); instance < count; ++instance)
+    if (group.getRank(instance, 0) / devicesPerNode != group.getRank(instance, group.size - 1) / devicesPerNode)
+      return true;
+  return false;
+}
+
+StepFacts mlir::moe::getStepFacts(const SimResult &result, const ClusterProfile &cluster, bool hasEvenRouting) {
+  StepFacts facts;
+  facts.hasEvenRouting = hasEvenRouting;
+  int64_t ranks = 0;
+  for (const SimRank &rank : result.ranks)
+    ranks += rank.count;
+  for (const SimProgram &program : result.programs) {
+    std::vector<bool> carriesTokens(program.groups.size());
+    for (const SimLaunch &launch : program.launches) {
+      if (const CountsRule *routing = launch.getRouting())
+        facts.tokens = std::max(facts.tokens, getRoutedShape(program, launch, *routing).tokens);
+      if (launch.group >= 0 && launch.cost.collective == Collective::AllToAll)
+        carriesTokens[launch.group] = true;
+    }
+    for (auto [group, carries] : llvm::zip_equal(program.groups, carriesTokens))
+      facts.isInsideNode &= !carries || !crossesNodes(group, ranks, cluster.devicesPerNode);
+  }
+  return facts;
+}
+
 SimReport mlir::moe::makeReport(const SimResult &result, const StepWork &work) {
   SimReport report;
   for (const SimRank &rank : result.ranks)
@@ -409,4 +445,10 @@ SimReport mlir::moe::makeReport(const SimResult &result, const StepWork &work) {
         getSpeed(work * (1 / static_cast<double>(report.numRanks)), result.seconds, result.roofline.peakFlops);
   report.roofline = makeRooflinePoint(result, report.numRanks);
   return report;
+}
+
+void mlir::moe::setMeasured(SimReport &report, const SimResult &result, const ClusterProfile &cluster,
+                            bool hasEvenRouting) {
+  if (const StepClass *steps = cluster.measured.find(getStepFacts(result, cluster, hasEvenRouting)))
+    report.measured = *steps;
 }

@@ -127,7 +127,7 @@ TEST_F(AutoParallelTest, InterruptedModel) {
   EXPECT_GT(plans, 0);
 }
 
-/// The errors of the profile's fits decide whether groups can be distinguished.
+/// The errors of the profile's fits and of measured pairs decide whether groups can be distinguished.
 TEST_F(AutoParallelTest, Uncertainty) {
   cluster = load("localhost");
   auto explainWith = [&](double error) {
@@ -143,6 +143,8 @@ TEST_F(AutoParallelTest, Uncertainty) {
     return explain(getSource(/*isModel=*/false));
   };
   expectPart(explainWith(0), "the profile does not say how far its times may be off");
+  expectPart(explainWith(1e-6), "%); no measured pairs of steps say how sure this is\n");
+  cluster.measured.pairError = 1e-6;
   expectPart(explainWith(1e-6), "%): the choice is clear\n");
   std::string close = explainWith(10);
   expectPart(close, "the choice is within the figures' uncertainty (");

@@ -528,7 +528,8 @@ TEST_F(AutoScheduleTest, WholeModel) {
     EXPECT_LE(chosen, other);
 }
 
-/// The errors of the profile's fits decide whether the choice is clear. A sentence and the JSON say so.
+/// The errors of the profile's fits and of measured pairs decide whether the choice is clear. A sentence and the JSON
+/// say so. Without measured pairs, nothing is clear.
 TEST_F(AutoScheduleTest, Uncertainty) {
   ClusterProfile cluster = load("localhost");
   Layer layer;
@@ -555,6 +556,8 @@ TEST_F(AutoScheduleTest, Uncertainty) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
   expect(explain(0, false), "the profile does not say how far its times may be off");
+  expect(explain(1e-6, false), "%); no measured pairs of steps say how sure this is\n");
+  cluster.measured.pairError = 1e-6;
   expect(explain(1e-6, false), "%): the choice is clear\n");
   expect(explain(1e-6, true), "\"close\": [],");
   std::string close = explain(10, false);
@@ -562,6 +565,8 @@ TEST_F(AutoScheduleTest, Uncertainty) {
   expect(close, " more: measure them\n");
   expect(close, "   ~ ");
   EXPECT_EQ(explain(10, true).find("\"close\": [],"), std::string::npos);
+  cluster.measured.pairError = 10;
+  expect(explain(1e-6, false), "the choice is within the figures' uncertainty (1000.0%) of ");
 }
 
 /// Alternatives in the explanation must also fit.
@@ -652,7 +657,7 @@ TEST_F(AutoScheduleTest, Explanation) {
   written.changes.emplace().push_back({"tokens x 2", "s2"});
   written.applied = 2;
   written.isComplete = false;
-  written.margin = {"s2", 0.25, 0.125, {"s1", "s2"}};
+  written.margin = {"s2", 0.25, 0.125, true, {"s1", "s2"}};
   setExplanation(*plan, written);
   std::optional<ScheduleExplanation> read = getScheduleExplanation(*plan);
   ASSERT_TRUE(read);

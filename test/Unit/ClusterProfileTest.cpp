@@ -116,40 +116,23 @@ const char *const noCurves = R"("values": [0.1, 0.2, 0.5, 1],
     ],
     "kernels": [)";
 
-/// Hosts have a time to issue launches for each kind of work, or one for all. A name selects a host.
-TEST(ClusterProfile, ReadsHosts) {
-  const std::string hosts = R"("launch_s": 4e-6, "sustained": 0.9, "hosts": [
-      {"name": "slow", "launch_s": {"matrix": 4e-5, "memory": 3e-5, "network": 2e-5, "host_link": 1e-5},
-       "counts_s": 6e-6, "source": "s"},
-      {"name": "even", "launch_s": 2e-5, "source": "s"}],)";
-  // Devices that share processors, as the toy's do, have no other hosts.
-  auto withHosts = [](const std::string &list) {
-    std::string text = replace("\"launch_s\": 4e-6,", list);
-    size_t at = text.find(",\n  \"processors\"");
-    EXPECT_NE(at, std::string::npos);
-    return text.substr(0, at) + "\n}";
-  };
-  EXPECT_NE(errorOf(replace("\"launch_s\": 4e-6,", hosts)).find("'device.hosts': expected none"), std::string::npos);
-  ClusterProfile p = parseOrFail(withHosts(hosts));
-  EXPECT_EQ(p.sustained, 0.9);
-  ASSERT_EQ(p.hosts.size(), 2u);
-  EXPECT_EQ(p.host.launchSeconds[static_cast<unsigned>(Resource::Matrix)], 4e-6);
-  EXPECT_FALSE(p.host.countsSeconds);
-  EXPECT_EQ(llvm::toString(p.useHost("slw")),
-            "cluster 'toy' has no host 'slw' in 'device.hosts'; it has slow, even; did you mean 'slow'?");
-  EXPECT_FALSE(p.useHost("slow"));
-  EXPECT_EQ(p.host.launchSeconds[static_cast<unsigned>(Resource::Matrix)], 4e-5);
-  EXPECT_EQ(p.host.launchSeconds[static_cast<unsigned>(Resource::HostLink)], 1e-5);
-  EXPECT_EQ(p.host.countsSeconds, 6e-6);
-  EXPECT_FALSE(p.useHost("even"));
-  EXPECT_EQ(p.host.launchSeconds[static_cast<unsigned>(Resource::Memory)], 2e-5);
-
-  std::string twice = hosts;
-  twice.replace(twice.find("even"), 4, "slow");
-  EXPECT_NE(errorOf(withHosts(twice)).find("expected a name that no earlier entry has"), std::string::npos);
-  std::string lacking = hosts;
-  lacking.erase(lacking.find("\"network\": 2e-5, "), 17);
-  EXPECT_NE(errorOf(withHosts(lacking)).find("'device.hosts[0].launch_s.network'"), std::string::npos);
+/// A profile that is like another one has its keys where it lacks them, also those of the device.
+TEST(ClusterProfile, IsLikeAnother) {
+  const char *const text =
+      R"({"moeplan_cluster": 1, "name": "other", "like": "toy", "description": "made up", "network": "efa",
+                               "device": {"name": "Other", "cpu": "fast"}})";
+  llvm::json::Value base = llvm::cantFail(llvm::json::parse(toy));
+  llvm::Expected<ClusterProfile> profile = ClusterProfile::parse(text, "other.json", base.getAsObject());
+  ASSERT_TRUE(static_cast<bool>(profile)) << llvm::toString(profile.takeError());
+  EXPECT_EQ(profile->name, "other");
+  EXPECT_EQ(profile->network, "efa");
+  EXPECT_EQ(profile->deviceName, "Other");
+  EXPECT_EQ(profile->cpu, "fast");
+  EXPECT_EQ(profile->memoryBytes, 16e9);
+  EXPECT_EQ(profile->fabric.size(), 2u);
+  // Without the other one, it says what it expects.
+  EXPECT_NE(errorOf(text).find("'like': expected the name of a profile in the same folder but got \"toy\""),
+            std::string::npos);
 }
 
 TEST(ClusterProfile, ReadsCurves) {
@@ -465,7 +448,8 @@ const BadProfile badProfiles[] = {
     {"\"algorithms\": {", "\"links\": [], \"algorithms\": {", "37:3: error: 'links': expected each key once"},
     {"\"algorithms\": {", "\"comment\": 1, \"algorithms\": {",
      "37:3: error: 'comment': expected one of the keys \"algorithms\", \"collectives\", \"description\", \"device\", "
-     "\"devices_per_node\", \"fabric\", \"interference\", \"links\", \"moeplan_cluster\", \"name\", \"nodes\", "
+     "\"devices_per_node\", \"fabric\", \"interference\", \"like\", \"links\", \"moeplan_cluster\", \"name\", "
+     "\"network\", \"nodes\", "
      "\"processors\", \"protocols\""},
 };
 

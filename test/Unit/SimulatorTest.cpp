@@ -163,6 +163,35 @@ TEST(Simulator, HostWaitsForCounts) {
   EXPECT_EQ(getTime(result, 0, Dropless::FromExperts).begin, 141);
 }
 
+/// A host that waits for the results of a kernel issues the first launch that reads them after that kernel's end, and
+/// other launches before.
+TEST(Simulator, HostWaitsForResults) {
+  ClusterProfile profile = makeProfile(1);
+  addInterference(profile, true, false, true, 1, 1, 1);
+  profile.host.launchSeconds.fill(1);
+  profile.host.kernelSeconds["free"] = 0;
+  Maker maker(1);
+  uint32_t moves = maker.stream("copy"), s = maker.stream("compute");
+  int32_t buffer = maker.counts(1, 1);
+  maker.copy(moves, 10).outputs = {buffer};
+  maker.compute(s, 1);
+  maker.record(0, moves);
+  maker.wait(0, s);
+  maker.compute(s, 1).inputs = {buffer};
+  maker.compute(s, 1).kernel = "free";
+  SimResult result = get(run({maker.program}, profile));
+  expectTime(result, 0, 0, 1, 11);
+  expectTime(result, 0, 1, 2, 3);
+  expectTime(result, 0, 2, 11, 12);
+  expectTime(result, 0, 3, 12, 13);
+  profile.host.awaited.insert("offload");
+  result = get(run({maker.program}, profile));
+  expectTime(result, 0, 1, 2, 3);
+  expectTime(result, 0, 2, 12, 13);
+  expectTime(result, 0, 3, 13, 14);
+  EXPECT_EQ(result.times[getTime(result, 0, 2).cause].launch, 0u);
+}
+
 /// A step takes at least the time that its host needs to issue it.
 TEST(Simulator, BoundOfTheHost) {
   ClusterProfile profile = makeProfile(1);

@@ -8,6 +8,7 @@
 #include "llvm/Support/Signals.h"
 
 #include "moe/Compiler/Schedule.h"
+#include "moe/Cost/FrameworkProfile.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
 #include "moe/Support/InputFile.h"
@@ -48,10 +49,18 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
               cl::desc("Cluster to plan for: a profile file, or the name of a shared profile.\n"
                        "   Example: hgx-h100. moe-plan has an argument for it. Default: localhost"),
               cl::value_desc("cluster"), cl::init("localhost"), cl::cat(category)),
-      host("host",
-           cl::desc("Host model that sets launch overheads: an entry of 'hosts' in the cluster's\n"
-                    "   profile. Example: megatron. Default: MoePlan's runtime, 'launch_s' of the profile"),
-           cl::value_desc("host"), cl::init(""), cl::Hidden, cl::cat(category)),
+      framework("framework",
+                cl::desc("Framework whose times to predict: a description file, or the name of a shared\n"
+                         "   one: megatron or torchtitan. Default: moeplan, MoePlan's own runtime"),
+                cl::value_desc("framework"), cl::init("moeplan"), cl::cat(category)),
+      dispatcher("dispatcher",
+                 cl::desc("Library of the framework that sends tokens to experts. Example: deepep.\n"
+                          "   Default: the first one of its description"),
+                 cl::value_desc("name"), cl::init(""), cl::Hidden, cl::cat(category)),
+      cudaGraph("cuda-graph",
+                cl::desc("Part of the step that the framework runs as CUDA graphs. Example:\n"
+                         "   full_iteration. Default: none"),
+                cl::value_desc("scope"), cl::init(""), cl::Hidden, cl::cat(category)),
       objective("objective",
                 cl::desc("Goal of --parallel=auto: throughput (tokens per second and device) or\n"
                          "   step-time (the shortest step). They differ only if the candidates have\n"
@@ -334,9 +343,30 @@ FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context) 
   llvm::Expected<ClusterProfile> profile = ClusterProfile::load(*path);
   if (!profile)
     return printError(profile.takeError());
-  if (llvm::Error error = host.empty() ? llvm::Error::success() : profile->useHost(host))
-    return reportError(context, std::move(error));
+  if (llvm::Error error = useFramework(*profile))
+    return printError(std::move(error));
   return std::move(*profile);
+}
+
+llvm::Error CompileCommandLine::useFramework(ClusterProfile &profile) const {
+  if (framework == "moeplan") {
+    if (dispatcher.empty() && cudaGraph.empty())
+      return llvm::Error::success();
+    return llvm::createStringError(Twine("error: --") + (dispatcher.empty() ? cudaGraph : dispatcher).ArgStr +
+                                   " needs --framework, because MoePlan's runtime has none");
+  }
+  llvm::Expected<std::string> path = findShareFile("frameworks", framework);
+  if (!path)
+    return path.takeError();
+  llvm::Expected<FrameworkProfile> description = FrameworkProfile::load(*path);
+  if (!description)
+    return description.takeError();
+  if (profile.processors.count > 0)
+    return llvm::createStringError("error: --framework needs a cluster of GPUs, but the devices of '" + profile.name +
+                                   "' share processors");
+  if (llvm::Error error = description->apply(profile, {dispatcher, cudaGraph}))
+    return llvm::createStringError("error: " + llvm::toString(std::move(error)));
+  return llvm::Error::success();
 }
 
 FailureOr<SmallVector<ImportShape>> CompileCommandLine::getShapes() const {

@@ -61,7 +61,7 @@ public:
   std::string describeRemedies(Session &session, const PlanRequest &asked, int64_t bytes, int64_t limit) const;
   /// The file that --cluster names, or the shared one of that name; empty where there is none.
   std::string findCluster() const;
-  /// The profile in it, with the host that --host names.
+  /// The profile in it, with the times of the framework that --framework names.
   FailureOr<ClusterProfile> loadCluster(MLIRContext &context) const;
   /// The batch shapes that --batch and --seq ask for, one unless they are lists.
   FailureOr<SmallVector<ImportShape>> getShapes() const;
@@ -71,6 +71,8 @@ public:
                                               const ReducedSizes *reduced = nullptr) const;
 
 private:
+  /// Changes `profile` to the times of --framework. The text of an error is a complete diagnostic.
+  llvm::Error useFramework(ClusterProfile &profile) const;
   /// The job's options that do not depend on its groups, and then those that do.
   void setStepDefaults(bool isOpen);
   void setPlanDefaults();
@@ -89,7 +91,8 @@ private:
   /// Sets the choices that --vary leaves open; `givenBatch` is --batch.
   void setSpace(ParallelRequest &request, const PlanOptions &options, int64_t givenBatch) const;
 
-  llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster, host, objective;
+  llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster, framework, dispatcher, cudaGraph,
+      objective;
   llvm::cl::opt<Bytes> memoryLimit;
   llvm::cl::opt<int64_t> world;
   llvm::cl::list<std::string> vary;

@@ -346,6 +346,7 @@ static LogicalResult run(Session &session) {
     result = std::move(*whole);
   }
   SimReport report = makeReport(*result, getStepWork(plan));
+  setMeasured(report, *result, *cluster, /*hasEvenRouting=*/routingOptions.describe() == "even");
   if (failed(addOthers(context, **input, *options, report)))
     return failure();
   return writeOutputs(context, session.command, makeHeader(plan, *cluster), *result, report);

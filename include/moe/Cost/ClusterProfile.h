@@ -7,9 +7,13 @@
 #ifndef MOE_COST_CLUSTERPROFILE_H
 #define MOE_COST_CLUSTERPROFILE_H
 
+#include "moe/Cost/MeasuredSteps.h"
 #include "moe/OpFacts/OpCost.h"
 
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
 
 #include <string>
 #include <vector>
@@ -153,15 +157,26 @@ struct CollectiveFit {
   std::vector<MeasuredPoint> points;
 };
 
-/// A model of hosts that issue launches, for a runtime or a framework.
+/// A host that issues launches: that of MoePlan's runtime, or of a framework.
 struct HostIssue {
-  std::string name;                                  ///< empty for the host of the device, `launch_s`
   std::array<double, kNumResources> launchSeconds{}; ///< seconds from one launch to the next, by Resource
+  llvm::StringMap<double> kernelSeconds = {};        ///< the same for single kernels, instead of their resource's
   /// Seconds from the end of a launch that writes counts until the host goes on, if the host reads the counts before it
   /// issues the first launch whose size they decide. None if the host does not wait for counts.
   std::optional<double> countsSeconds = std::nullopt;
+  /// Kernels for whose results the host waits before it issues the first launch that reads them.
+  llvm::StringSet<> awaited = {};
 
-  double getLaunchSeconds(Resource resource) const { return launchSeconds[static_cast<unsigned>(resource)]; }
+  double getLaunchSeconds(llvm::StringRef kernel, Resource resource) const {
+    auto its = kernelSeconds.find(kernel);
+    return its != kernelSeconds.end() ? its->second : launchSeconds[static_cast<unsigned>(resource)];
+  }
+};
+
+/// Launches that take `times` as long as the profile says. Without a kernel, all that only move memory.
+struct KernelFactor {
+  KernelCalls calls;
+  double times = 1;
 };
 
 /// Processors that the devices of a node share. A ready op waits for a free one. `speed[resource][k]` is the speed of
@@ -169,6 +184,12 @@ struct HostIssue {
 struct Processors {
   int64_t count = 0; ///< processors of a node; 0 if each device is its own
   std::array<std::vector<double>, kNumResources> speed;
+};
+
+/// How the exchanges of tokens between experts differ from those of the collectives' library.
+struct TokenExchange {
+  double fixedSeconds = 0;                  ///< added to each exchange between nodes
+  double insideTimes = 1, betweenTimes = 1; ///< factors of the time of a byte, inside a node and between nodes
 };
 
 struct ClusterProfile {
@@ -180,14 +201,17 @@ struct ClusterProfile {
   double memoryBytes = 0;
   double reservedBytes = 0;        ///< part of them for the driver and libraries
   double memoryBytesPerSecond = 0; ///< bandwidth that streaming kernels reach, less than in the data sheet
-  HostIssue host;                  ///< used by simulations; useHost() takes another of `hosts`
-  std::vector<HostIssue> hosts;    ///< hosts with names
+  std::string framework;           ///< framework with these times; empty for MoePlan's runtime
+  std::string cpu;                 ///< class of the hosts' processors; may be empty
+  std::string network;             ///< kind of network between nodes, such as efa-v2; may be empty
+  HostIssue host;                  ///< host of MoePlan's runtime; FrameworkProfile::apply() replaces it
   double kernelSeconds = 0;        ///< least seconds of a kernel on the device
   double sustained = 1;            ///< part of the rate of products that remains at the power limit
   std::vector<DeviceRate> rates;
   /// entries of one dtype and number of products are sorted by columns of a head
   std::vector<AttentionCurve> attention;
   std::vector<KernelRate> kernels;
+  std::vector<KernelFactor> factors; ///< the last one that fits a launch holds; FrameworkProfile::apply() sets them
   std::optional<double> hostBytesPerSecond; ///< between device and host memory, in one direction
   double hostLatency = 0;
   Processors processors;
@@ -197,17 +221,19 @@ struct ClusterProfile {
   std::vector<Protocol> protocols = {Protocol()};
   std::vector<Interference> interference;
   std::vector<CollectiveFit> collectives;
+  TokenExchange tokenExchange; ///< FrameworkProfile::apply() sets it
+  MeasuredSteps measured;      ///< FrameworkProfile::apply() sets it; empty for MoePlan's runtime
   /// Algorithm of each collective in the link-level form, by Collective.
   std::array<Algorithm, kNumCollectives> algorithms;
 
   /// Reads and checks a profile. The text of an error is a complete diagnostic, `file:line:column: error: 'key':
-  /// expected ..`.
-  static llvm::Expected<ClusterProfile> parse(llvm::StringRef text, llvm::StringRef fileName);
-  /// parse() of the file at `path`.
+  /// expected ..`. `base` has the profile that `like` names, whose keys hold where the text lacks them; null if there
+  /// is none.
+  static llvm::Expected<ClusterProfile> parse(llvm::StringRef text, llvm::StringRef fileName,
+                                              const llvm::json::Object *base = nullptr);
+  /// parse() of the file at `path`, with the profile beside it that its `like` names.
   static llvm::Expected<ClusterProfile> load(llvm::StringRef path);
 
-  /// Takes the host of that name from now on. Fails if there is none.
-  llvm::Error useHost(llvm::StringRef name);
   /// Memory of a device that plans may use.
   double getPlanBytes() const { return memoryBytes - reservedBytes; }
   int64_t getMaxDevices() const { return maxNodes * devicesPerNode; }

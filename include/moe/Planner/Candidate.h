@@ -48,7 +48,10 @@ struct StepFigures {
   /// measurements cover less than half of its critical path. A candidate that was read back has the second alone.
   ErrorBudget errors;
   double uncertainty = 0;
-  std::string limit; ///< the stream that is busiest, and how much of the step: "compute 83%"
+  /// Two thirds of measured steps of this kind took `low` to `high` times as long; 0 if no such steps are known.
+  double low = 0, high = 0;
+  double pairError = 0; ///< relative error of the difference of two steps, by measured pairs; 0 if it is not known
+  std::string limit;    ///< the stream that is busiest, and how much of the step: "compute 83%"
 
   /// Speed of one device; zeros if it is not known.
   StepSpeed getSpeed() const { return moe::getSpeed(work, seconds, peakFlops); }

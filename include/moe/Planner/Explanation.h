@@ -19,6 +19,7 @@ struct Margin {
   std::string next;               ///< the nearest of them
   double margin = 0;              ///< its further seconds, relative to the choice
   double uncertainty = 0;         ///< uncertainty of their difference, relative to the choice
+  bool isMeasured = false;        ///< whether measured pairs say how uncertain differences are
   std::vector<std::string> close; ///< the others whose difference is within its uncertainty
 };
 
@@ -27,6 +28,7 @@ struct Choice {
   std::string name;
   double seconds;           ///< or another figure that must be small
   ErrorBudget errors;       ///< errors of the seconds
+  double pairError = 0;     ///< relative error of the difference of two of them, by measured pairs; 0: not known
   double estimateError = 0; ///< relative error if it was not simulated as a whole
 };
 /// Absent if there are no others. Errors that two choices have in common cancel.

@@ -131,6 +131,16 @@ struct StepSpeed {
 /// Speed of one device. `work` is its share of the step's work, and `peakFlops` its peak in FLOP/s.
 StepSpeed getSpeed(const StepWork &work, double seconds, double peakFlops);
 
+/// "measured steps of this kind took 0.90 to 1.50 times as long".
+std::string describeTimes(const StepClass &steps);
+/// "31 steps of 4 sources".
+std::string describeCount(const StepClass &steps);
+/// Reason why nothing is known about whole steps.
+inline constexpr llvm::StringLiteral kNoMeasuredSteps = "no measured steps of this runtime and device are known";
+
+/// Facts by which measured steps are classed.
+StepFacts getStepFacts(const SimResult &result, const ClusterProfile &cluster, bool hasEvenRouting);
+
 struct SimReport {
   int64_t numRanks = 0;           ///< all ranks, with those that were not simulated
   std::vector<RankUse> ranks;     ///< parallel to SimResult::ranks
@@ -139,7 +149,8 @@ struct SimReport {
   std::vector<KernelUse> kernels; ///< most seconds first
   std::vector<CriticalPiece> criticalPath;
   CriticalUse critical;
-  StepWork work; ///< for all ranks together
+  std::optional<StepClass> measured; ///< measured steps of this kind; absent if none are known
+  StepWork work;                     ///< for all ranks together
   StepSpeed speed;
   /// Point of the plan itself, without a schedule's name, and points of plans that were simulated beside it.
   RooflinePoint roofline;
@@ -148,6 +159,8 @@ struct SimReport {
 
 /// Covers the whole step, with iterations that `result` leaves out.
 SimReport makeReport(const SimResult &result, const StepWork &work = {});
+/// Adds the measured steps of the report's kind on `cluster`, if there are any.
+void setMeasured(SimReport &report, const SimResult &result, const ClusterProfile &cluster, bool hasEvenRouting);
 /// Parts of the mean rank's seconds from `begin` to `end` in SimResult::times.
 StepParts getStepParts(const SimResult &result, double begin, double end);
 /// Device memory of the simulated rank with index `rank`. A buffer lives from the begin of its first launch to the end
@@ -167,7 +180,7 @@ struct SimHeader {
   std::string load;           ///< default bound of dropless rows (describeDefaultMaxLoad); may be empty
   int64_t devicesPerNode = 0; ///< 0 if not known; the page groups ranks by it
   double memoryBytes = 0;     ///< memory of a device that plans may use; 0 if not known
-  std::string host;           ///< model of the hosts; empty for the cluster's own
+  std::string framework;      ///< that runs the plan; empty for MoePlan's runtime
 };
 
 } // namespace mlir::moe

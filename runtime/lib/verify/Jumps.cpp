@@ -12,8 +12,8 @@ namespace moert::verify {
 namespace {
 
 /// Largest distance of an argument from a jump, in units of roundoff of the arguments of its row. If terms are added
-/// one by one, a sum of K rounds by 0.4 sqrt(K) units of the root mean square of such sums (one standard deviation). Of
-/// 10 million differences of two such sums, one has six deviations: 220 units for 4096 terms.
+/// one by one, a sum of K rounds by 0.4 sqrt(K) units of the root mean square of such sums (one standard deviation).
+/// One of 10 million differences of two such sums has six deviations: 220 units for 4096 terms.
 constexpr double kNearUnits = 256;
 
 /// Jumps of the derivative by the arguments of even and of odd columns.

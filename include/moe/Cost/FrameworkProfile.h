@@ -1,0 +1,78 @@
+//===- FrameworkProfile.h - description of a training framework --------*- C++ -*-===//
+//
+// Content of a share/frameworks/*.json file; docs/Clusters.md documents the format. A framework runs the plan's work by
+// its own kernels and libraries, and issues it by its own host program. The description changes a cluster's profile
+// accordingly. It holds only numbers with their sources, so that neither the cost model nor the simulator knows
+// frameworks.
+//
+//===----------------------------------------------------------------------===//
+#ifndef MOE_COST_FRAMEWORKPROFILE_H
+#define MOE_COST_FRAMEWORKPROFILE_H
+
+#include "moe/Cost/ClusterProfile.h"
+
+namespace mlir::moe {
+
+/// The speed of a class of host processors.
+struct HostSpeed {
+  std::string cpu;
+  double times = 1; ///< times as long as on the hosts that `launch_s` is for
+};
+
+/// A part of a step that the framework runs as CUDA graphs.
+struct GraphScope {
+  std::string name;
+  double hostShare = 1; ///< part of the host's time that remains
+};
+
+/// Kernels of the framework on some devices.
+struct FrameworkKernels {
+  std::vector<std::string> devices; ///< beginnings of names of devices
+  std::vector<KernelFactor> factors;
+};
+
+/// A library that sends tokens to their experts and back.
+struct Dispatcher {
+  std::string name;
+  TokenExchange exchange;
+  std::vector<std::pair<std::string, TokenExchange>> onNetworks; ///< exchanges on clusters with these networks
+  llvm::StringMap<double> kernelSeconds; ///< as in HostIssue, for launches that are part of its calls
+  std::vector<std::string> awaited;      ///< as in HostIssue
+  std::optional<double> countsSeconds;   ///< as in HostIssue
+};
+
+/// A class of measured steps, with the runs that it is for.
+struct MeasuredClass {
+  std::vector<std::string> devices;  ///< beginnings of names; empty for all
+  std::optional<bool> hasWholeGraph; ///< whether the whole iteration is one CUDA graph; absent for any
+  StepClass steps;
+};
+
+/// Choices of a run among the parts of its framework.
+struct FrameworkUse {
+  std::string dispatcher; ///< empty for the first one of the description
+  std::string graph;      ///< empty for none
+};
+
+struct FrameworkProfile {
+  std::string name, description;
+  HostIssue host;
+  std::vector<HostSpeed> cpus;
+  std::vector<GraphScope> graphs;
+  std::vector<FrameworkKernels> kernels;
+  std::vector<Dispatcher> dispatchers;
+  std::vector<MeasuredClass> measured; ///< coarse classes first
+  double pairError = 0;                ///< as in MeasuredSteps
+
+  /// Reads and checks a description. The text of an error is a complete diagnostic.
+  static llvm::Expected<FrameworkProfile> parse(llvm::StringRef text, llvm::StringRef fileName);
+  /// parse() of the file at `path`.
+  static llvm::Expected<FrameworkProfile> load(llvm::StringRef path);
+
+  /// Changes `profile` to the times that the framework needs on it. Fails if the description lacks a part of `use`.
+  llvm::Error apply(ClusterProfile &profile, const FrameworkUse &use) const;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_COST_FRAMEWORKPROFILE_H

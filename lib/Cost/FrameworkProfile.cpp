@@ -1,0 +1,236 @@
+//===- FrameworkProfile.cpp - reading and applying descriptions of frameworks ----===//
+#include "moe/Cost/FrameworkProfile.h"
+#include "ProfileReader.h"
+
+#include "moe/Support/InputFile.h"
+#include "moe/Support/Text.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace mlir::moe;
+using namespace mlir::moe::profile;
+using llvm::StringRef;
+using llvm::Twine;
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+/// Reads `launch_s`: one number for all launches, or one for each resource.
+static std::array<double, kNumResources> readLaunchSeconds(JsonReader &reader) {
+  std::array<double, kNumResources> seconds{};
+  const llvm::json::Value *value = reader.find("launch_s");
+  if (!value || !value->getAsObject()) {
+    seconds.fill(reader.getNumber("launch_s", kNotNegative));
+    return seconds;
+  }
+  JsonReader byResource = reader.getObject("launch_s");
+  for (Resource resource : {Resource::Matrix, Resource::Memory, Resource::Network, Resource::HostLink})
+    seconds[static_cast<unsigned>(resource)] = byResource.getNumber(getName(resource), kNotNegative);
+  byResource.refuseOtherKeys();
+  return seconds;
+}
+
+/// Reads a name that no earlier element has.
+template <typename Element>
+static void readName(JsonReader &reader, Element &element, llvm::ArrayRef<Element> earlier) {
+  element.name = reader.getString("name");
+  if (llvm::any_of(earlier, [&](const Element &other) { return other.name == element.name; }))
+    reader.fail("name", "a name that no earlier entry has");
+}
+
+/// Reads `kernels` of a host: seconds of single kernels.
+static llvm::StringMap<double> readKernelSeconds(JsonReader &reader) {
+  llvm::StringMap<double> seconds;
+  for (JsonReader &kernels : reader.getObjects("kernels")) {
+    double its = kernels.getNumber("launch_s", kNotNegative);
+    for (const std::string &name : kernels.getStrings("names"))
+      if (!seconds.try_emplace(name, its).second)
+        kernels.fail("names", "kernels that no earlier entry has");
+    readSource(kernels);
+  }
+  return seconds;
+}
+
+static void readHost(JsonReader &root, FrameworkProfile &framework) {
+  JsonReader reader = root.getObject("host");
+  framework.host.launchSeconds = readLaunchSeconds(reader);
+  framework.host.kernelSeconds = readKernelSeconds(reader);
+  framework.cpus = readList<HostSpeed>(reader, "cpus", [](JsonReader &cpu, HostSpeed &speed, auto) {
+    speed.cpu = cpu.getString("cpu");
+    speed.times = cpu.getNumber("times", kPositive);
+  });
+  readSource(reader);
+}
+
+static void readGraph(JsonReader &reader, GraphScope &scope, llvm::ArrayRef<GraphScope> earlier) {
+  readName(reader, scope, earlier);
+  scope.hostShare = reader.getNumber("host_share", NumberRange{0, 1, true, "a number from 0 to 1"});
+}
+
+static void readKernels(JsonReader &reader, FrameworkKernels &kernels, llvm::ArrayRef<FrameworkKernels>) {
+  kernels.devices = reader.getStrings("devices");
+  for (JsonReader &factor : reader.getObjects("factors")) {
+    KernelFactor its;
+    its.calls = {factor.getString("kernel", ""), readParams(factor)};
+    its.times = factor.getNumber("times", kPositive);
+    readSource(factor);
+    kernels.factors.push_back(std::move(its));
+  }
+}
+
+static TokenExchange readExchange(JsonReader &reader) {
+  return {reader.getNumber("fixed_s", kNotNegative, 0), 1 / reader.getNumber("inside_share", kPositive, 1),
+          1 / reader.getNumber("between_share", kPositive, 1)};
+}
+
+static void readDispatcher(JsonReader &reader, Dispatcher &dispatcher, llvm::ArrayRef<Dispatcher> earlier) {
+  readName(reader, dispatcher, earlier);
+  dispatcher.exchange = readExchange(reader);
+  for (JsonReader &network : reader.getObjects("networks")) {
+    std::string its = network.getString("network");
+    dispatcher.onNetworks.emplace_back(its, readExchange(network));
+    readSource(network);
+  }
+  dispatcher.kernelSeconds = readKernelSeconds(reader);
+  dispatcher.awaited = reader.getStrings("awaited");
+  if (reader.find("counts_s"))
+    dispatcher.countsSeconds = reader.getNumber("counts_s", kNotNegative);
+}
+
+static std::optional<bool> readOptionalBool(JsonReader &reader, StringRef key) {
+  return reader.find(key) ? std::optional(reader.getBool(key)) : std::nullopt;
+}
+
+static void readMeasured(JsonReader &reader, MeasuredClass &its, llvm::ArrayRef<MeasuredClass>) {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  its.devices = reader.getStrings("devices");
+  its.hasWholeGraph = readOptionalBool(reader, "whole_graph");
+  its.steps.isInsideNode = readOptionalBool(reader, "inside_node");
+  its.steps.hasEvenRouting = readOptionalBool(reader, "even_routing");
+  if (reader.find("tokens")) {
+    JsonReader tokens = reader.getObject("tokens");
+    its.steps.minTokens = tokens.getInteger("min", 0, most);
+    if (tokens.find("below"))
+      its.steps.belowTokens = tokens.getInteger("below", 1, most);
+    tokens.refuseOtherKeys();
+  }
+  its.steps.low = reader.getNumber("low", kPositive);
+  its.steps.high = reader.getNumber("high", kPositive);
+  its.steps.steps = reader.getInteger("steps", 1, most);
+  its.steps.sources = reader.getInteger("sources", 1, most);
+}
+
+static double readPairError(JsonReader &root) {
+  if (!root.find("measured_pairs"))
+    return 0;
+  JsonReader reader = root.getObject("measured_pairs");
+  double error = reader.getNumber("error", kPositive);
+  reader.getInteger("pairs", 1, std::numeric_limits<int64_t>::max());
+  readSource(reader);
+  return error;
+}
+
+llvm::Expected<FrameworkProfile> FrameworkProfile::parse(StringRef text, StringRef fileName) {
+  llvm::Expected<JsonReader> root = JsonReader::parse(text, fileName);
+  if (!root)
+    return root.takeError();
+  FrameworkProfile framework;
+  root->getInteger("moeplan_framework", 1, 1);
+  framework.name = root->getString("name");
+  framework.description = root->getString("description");
+  readHost(*root, framework);
+  framework.graphs = readList<GraphScope>(*root, "graphs", readGraph);
+  framework.kernels = readList<FrameworkKernels>(*root, "kernels", readKernels);
+  framework.dispatchers = readList<Dispatcher>(*root, "dispatchers", readDispatcher);
+  framework.measured = readList<MeasuredClass>(*root, "measured_steps", readMeasured);
+  framework.pairError = readPairError(*root);
+  root->refuseOtherKeys();
+  if (root->hasFailed())
+    return root->takeError();
+  return framework;
+}
+
+llvm::Expected<FrameworkProfile> FrameworkProfile::load(StringRef path) {
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(path);
+  if (!file)
+    return file.takeError();
+  return parse((*file)->getBuffer(), path);
+}
+
+//===----------------------------------------------------------------------===//
+// Applying
+//===----------------------------------------------------------------------===//
+
+/// Finds the element of that name. The error says which there are.
+template <typename Element>
+static llvm::Expected<const Element *> find(llvm::ArrayRef<Element> elements, StringRef name, StringRef framework,
+                                            StringRef kind) {
+  llvm::SmallVector<StringRef> known;
+  for (const Element &element : elements) {
+    if (element.name == name)
+      return &element;
+    known.push_back(element.name);
+  }
+  std::string text = "framework '" + framework.str() + "' has no " + kind.str() + " '" + name.str() + "'";
+  text += known.empty() ? "" : "; it has " + llvm::join(known, ", ") + suggestName(name, known);
+  return llvm::createStringError(text);
+}
+
+static void scale(HostIssue &host, double times) {
+  for (double &seconds : host.launchSeconds)
+    seconds *= times;
+  for (auto &kernel : host.kernelSeconds)
+    kernel.second *= times;
+}
+
+/// Whether the profile's device is one of those that begin with `devices`.
+static bool isFor(const ClusterProfile &profile, llvm::ArrayRef<std::string> devices) {
+  return llvm::any_of(devices, [&](StringRef device) { return StringRef(profile.deviceName).starts_with(device); });
+}
+
+static void useDispatcher(ClusterProfile &profile, const Dispatcher &dispatcher) {
+  profile.tokenExchange = dispatcher.exchange;
+  for (const auto &[network, exchange] : dispatcher.onNetworks)
+    if (network == profile.network)
+      profile.tokenExchange = exchange;
+  profile.host.countsSeconds = dispatcher.countsSeconds;
+  for (const auto &kernel : dispatcher.kernelSeconds)
+    profile.host.kernelSeconds[kernel.first()] = kernel.second;
+  for (const std::string &kernel : dispatcher.awaited)
+    profile.host.awaited.insert(kernel);
+}
+
+llvm::Error FrameworkProfile::apply(ClusterProfile &profile, const FrameworkUse &use) const {
+  profile.framework = name;
+  profile.host = host;
+  for (const FrameworkKernels &its : kernels)
+    if (isFor(profile, its.devices))
+      llvm::append_range(profile.factors, its.factors);
+  if (!dispatchers.empty() || !use.dispatcher.empty()) {
+    llvm::Expected<const Dispatcher *> dispatcher =
+        use.dispatcher.empty() ? &dispatchers.front()
+                               : find<Dispatcher>(dispatchers, use.dispatcher, name, "dispatcher");
+    if (!dispatcher)
+      return dispatcher.takeError();
+    useDispatcher(profile, **dispatcher);
+  }
+  for (const HostSpeed &speed : cpus)
+    if (speed.cpu == profile.cpu)
+      scale(profile.host, speed.times);
+  double hostShare = 1;
+  if (!use.graph.empty()) {
+    llvm::Expected<const GraphScope *> scope = find<GraphScope>(graphs, use.graph, name, "graph scope");
+    if (!scope)
+      return scope.takeError();
+    scale(profile.host, hostShare = (*scope)->hostShare);
+  }
+  profile.measured.pairError = pairError;
+  for (const MeasuredClass &its : measured)
+    if ((its.devices.empty() || isFor(profile, its.devices)) &&
+        its.hasWholeGraph.value_or(hostShare == 0) == (hostShare == 0))
+      profile.measured.classes.push_back(its.steps);
+  return llvm::Error::success();
+}

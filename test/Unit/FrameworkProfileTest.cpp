@@ -1,0 +1,159 @@
+//===- FrameworkProfileTest.cpp - descriptions of frameworks --------------===//
+//
+// MOE_SHARE_DIR is the source tree's share/.
+//
+//===----------------------------------------------------------------------===//
+
+#include "moe/Cost/FrameworkProfile.h"
+
+#include "ToyCluster.h"
+
+#include "llvm/Support/FileSystem.h"
+
+using namespace mlir::moe;
+
+namespace {
+
+const char *const toy = R"({
+  "moeplan_framework": 1,
+  "name": "toy",
+  "description": "made up",
+  "host": {
+    "launch_s": {"matrix": 4e-5, "memory": 3e-5, "network": 2e-5, "host_link": 1e-5},
+    "kernels": [{"names": ["copy", "window"], "launch_s": 0, "source": "s"}],
+    "cpus": [{"cpu": "slow", "times": 2, "source": "s"}],
+    "source": "s"
+  },
+  "graphs": [{"name": "half", "host_share": 0.5, "source": "s"}, {"name": "whole", "host_share": 0, "source": "s"}],
+  "kernels": [{"devices": ["B2"], "source": "s",
+               "factors": [{"times": 4, "source": "s"}, {"kernel": "matmul", "times": 2, "source": "s"},
+                           {"kernel": "matmul", "params": [1], "times": 3, "source": "s"}]}],
+  "dispatchers": [
+    {"name": "plain", "awaited": ["all_to_all_v"], "counts_s": 6e-6, "source": "s"},
+    {"name": "fused", "inside_share": 0.5, "kernels": [{"names": ["dispatch"], "launch_s": 0, "source": "s"}],
+     "networks": [{"network": "efa", "fixed_s": 1, "between_share": 0.25, "source": "s"}], "source": "s"}
+  ],
+  "measured_steps": [
+    {"low": 0.5, "high": 2, "steps": 20, "sources": 3, "source": "s"},
+    {"devices": ["B2"], "tokens": {"min": 1000, "below": 2500}, "inside_node": true, "whole_graph": false,
+     "low": 0.9, "high": 1.2, "steps": 10, "sources": 2, "source": "s"}
+  ],
+  "measured_pairs": {"error": 0.1, "pairs": 7, "source": "s"}
+})";
+
+FrameworkProfile parseOrFail() { return llvm::cantFail(FrameworkProfile::parse(toy, "toy.json")); }
+
+std::string errorOf(std::string line, std::string other) {
+  std::string text = toy;
+  text.replace(text.find(line), line.size(), other);
+  return llvm::toString(FrameworkProfile::parse(text, "toy.json").takeError());
+}
+
+/// Two nodes of two devices, with the toy framework.
+ClusterProfile apply(const FrameworkUse &use, std::string device = "A1", std::string cpu = "",
+                     std::string network = "") {
+  ClusterProfile profile = makeToyPair();
+  profile.deviceName = std::move(device);
+  profile.cpu = std::move(cpu);
+  profile.network = std::move(network);
+  llvm::cantFail(parseOrFail().apply(profile, use));
+  return profile;
+}
+
+double getHost(const ClusterProfile &profile, const char *kernel, Resource resource) {
+  return profile.host.getLaunchSeconds(kernel, resource);
+}
+
+/// Seconds of an even exchange of 64 bytes a member.
+double getExchange(const ClusterProfile &profile, llvm::ArrayRef<int64_t> ranks) {
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  return llvm::cantFail(model->getSeconds(makeExchange(Collective::AllToAll, ranks, 64)));
+}
+
+TEST(FrameworkProfile, IssuesLaunches) {
+  ClusterProfile profile = apply({});
+  EXPECT_EQ(profile.framework, "toy");
+  EXPECT_EQ(getHost(profile, "matmul", Resource::Matrix), 4e-5);
+  EXPECT_EQ(getHost(profile, "add", Resource::Memory), 3e-5);
+  EXPECT_EQ(getHost(profile, "copy", Resource::Memory), 0);
+  EXPECT_EQ(profile.host.countsSeconds, 6e-6);
+  EXPECT_TRUE(profile.host.awaited.contains("all_to_all_v"));
+  EXPECT_EQ(getHost(apply({}, "A1", "slow"), "add", Resource::Memory), 6e-5);
+  EXPECT_EQ(getHost(apply({"", "half"}, "A1", "slow"), "add", Resource::Memory), 3e-5);
+  ClusterProfile fused = apply({"fused", ""});
+  EXPECT_EQ(getHost(fused, "dispatch", Resource::Memory), 0);
+  EXPECT_TRUE(fused.host.awaited.empty());
+  EXPECT_FALSE(fused.host.countsSeconds);
+}
+
+/// Factors of kernels hold on the named devices, and the last one that fits counts.
+TEST(FrameworkProfile, SlowsKernels) {
+  OpCost cost;
+  cost.resource = Resource::Memory;
+  cost.bytesRead = 1000;
+  OpCost product;
+  product.resource = Resource::Matrix;
+  product.gemm = {.groups = 1, .rows = 100, .columns = 100, .depth = 100};
+  auto getSeconds = [&](const ClusterProfile &profile, const char *kernel, llvm::ArrayRef<int64_t> params,
+                        const OpCost &of) {
+    return llvm::cantFail(makeModel(profile, CostForm::ClosedForm)->getSeconds({kernel, params, "f32", &of, {}}));
+  };
+  ClusterProfile other = apply({}), slow = apply({}, "B200");
+  double alone = getSeconds(other, "matmul", {0}, product);
+  EXPECT_DOUBLE_EQ(getSeconds(slow, "matmul", {0}, product), 2 * alone);
+  EXPECT_DOUBLE_EQ(getSeconds(slow, "matmul", {1}, product), 3 * alone);
+  EXPECT_DOUBLE_EQ(getSeconds(other, "add", {}, cost), 10);
+  EXPECT_DOUBLE_EQ(getSeconds(slow, "add", {}, cost), 40);
+}
+
+/// A dispatcher has its own rates, which may depend on the network.
+TEST(FrameworkProfile, Dispatches) {
+  double inside = getExchange(apply({}), {0, 1}), between = getExchange(apply({}), {0, 2});
+  ClusterProfile fused = apply({"fused", ""}), efa = apply({"fused", ""}, "A1", "", "efa");
+  EXPECT_DOUBLE_EQ(getExchange(fused, {0, 1}), 2 * inside);
+  EXPECT_DOUBLE_EQ(getExchange(fused, {0, 2}), between);
+  EXPECT_DOUBLE_EQ(getExchange(efa, {0, 1}), inside);
+  // A path between nodes takes 1 s before its first byte arrives.
+  EXPECT_DOUBLE_EQ(getExchange(efa, {0, 2}), 1 + 1 + 4 * (between - 1));
+}
+
+TEST(FrameworkProfile, KnowsMeasuredSteps) {
+  ClusterProfile profile = apply({}, "B200");
+  EXPECT_EQ(profile.measured.pairError, 0.1);
+  EXPECT_EQ(profile.measured.find({2000, true, true})->high, 1.2);
+  EXPECT_EQ(profile.measured.find({2500, true, true})->high, 2);
+  EXPECT_EQ(profile.measured.find({2000, false, true})->high, 2);
+  EXPECT_EQ(apply({}).measured.find({2000, true, true})->high, 2);
+  EXPECT_EQ(apply({"", "whole"}, "B200").measured.find({2000, true, true})->high, 2);
+  EXPECT_FALSE(makeToyPair().measured.find({2000, true, true}));
+}
+
+TEST(FrameworkProfile, NamesMistakes) {
+  EXPECT_NE(errorOf("\"network\": 2e-5, ", "").find("'host.launch_s.network'"), std::string::npos);
+  EXPECT_NE(errorOf("\"half\"", "\"whole\"").find("'graphs[1].name': expected a name that no earlier entry has"),
+            std::string::npos);
+  EXPECT_NE(errorOf("\"awaited\"", "\"awaits\"").find("'dispatchers[0].awaits'"), std::string::npos);
+  EXPECT_NE(
+      errorOf("\"name\": \"half\", \"host_share\": 0.5, \"source\": \"s\"", "\"name\": \"half\", \"host_share\": 0.5")
+          .find("'graphs[0].source'"),
+      std::string::npos);
+  ClusterProfile profile = makeToyPair();
+  EXPECT_EQ(llvm::toString(parseOrFail().apply(profile, {"fusd", ""})),
+            "framework 'toy' has no dispatcher 'fusd'; it has plain, fused; did you mean 'fused'?");
+  EXPECT_EQ(llvm::toString(parseOrFail().apply(profile, {"", "hal"})),
+            "framework 'toy' has no graph scope 'hal'; it has half, whole; did you mean 'half'?");
+}
+
+/// All shared descriptions can be read.
+TEST(FrameworkProfile, ReadsShared) {
+  int64_t count = 0;
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator it(MOE_SHARE_DIR "/frameworks", error), end; it != end; it.increment(error)) {
+    llvm::Expected<FrameworkProfile> profile = FrameworkProfile::load(it->path());
+    EXPECT_TRUE(static_cast<bool>(profile)) << llvm::toString(profile.takeError());
+    ++count;
+  }
+  EXPECT_GT(count, 0);
+}
+
+} // namespace
