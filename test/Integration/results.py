@@ -26,8 +26,8 @@ from entries import ENTRIES, SECTIONS, Entry  # noqa: E402
 NO_PROGRAMS = {"schedule_figures.py", "entries.py", "estimates_cases.py", "layers.py", "run_all.py", "cuda_layer_torch.py",
                # Benchmarks of a session on a GPU, scripts/gpu.sh.
                "attention_shapes.py", "attention_torch.py", "ragged_gemm_torch.py", "timed_torch.py",
-               # Its figures are in docs/Validation.md.
-               "reference_mappings.py"}
+               # Their figures are in README.md, docs/Schedules.md and docs/Validation.md.
+               "answers.py", "pages.py", "steps.py"}
 FAKE_SECTIONS = {"First": "The first section.", "Second": "The second one.", "Third": "Nothing is in it."}
 
 

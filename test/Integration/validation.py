@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
-"""Tests the figures of README.md, docs/Validation.md and docs/Schedules.md: they are the kept ones, and belong to today's commands."""
+"""Tests the figures of README.md, docs/Validation.md, docs/Schedules.md and share/frameworks: they are the kept ones, and belong to today's
+commands."""
 import contextlib
 import io
 import json
+import math
 import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
-import reference_mappings as mappings  # noqa: E402
+import answers  # noqa: E402
+import pages  # noqa: E402
+import steps  # noqa: E402
 
-REFERENCE = mappings.load_reference()
-FIGURES = mappings.load(os.path.join(ROOT, "benchmarks", "reference_figures.json"), {})
-# Rounding of published figures.
-ROUNDING = 0.01
+DATA, FIGURES = pages.load(os.path.join(ROOT, "benchmarks", "steps.json")), pages.load(steps.FIGURES)
+ROWS = [row for row in DATA["rows"] if not steps.why_not(row)]
+PREDICTED = [row for row in ROWS if "step_ms" in FIGURES.get(row["id"], {})]
 
 
 def read(*path):
@@ -24,48 +28,85 @@ def read(*path):
 
 
 class PageTest(unittest.TestCase):
+    def check(self, page, names, parts, script):
+        self.assertEqual(read(page), pages.fill(page, names, parts), f"run benchmarks/{script} --pages")
+
     def test_the_pages_have_the_kept_figures(self):
-        parts = mappings.make_parts(REFERENCE, FIGURES)
-        for page in mappings.PAGES:
-            self.assertEqual(read(page), mappings.fill(page, parts), "run benchmarks/reference_mappings.py --pages")
-        self.assertEqual(read("docs", "images", "reference-mappings.svg"), mappings.make_svg(REFERENCE, FIGURES))
+        figures = pages.load(os.path.join(ROOT, "benchmarks", "answers_figures.json"))
+        for page, names in answers.PAGES.items():
+            self.check(page, names, answers.make_parts(answers.load_questions(), figures), "answers.py")
+        for page, names in steps.PAGES.items():
+            self.check(page, names, steps.make_parts(FIGURES, DATA, PREDICTED), "steps.py")
+        self.assertEqual(read("docs", "images", "measured-steps.svg"), steps.make_svg(FIGURES, PREDICTED))
+
+    def test_the_description_has_the_kept_figures(self):
+        self.assertEqual(pages.load(steps.DESCRIPTION)["measured_steps"], steps.make_entries(FIGURES, PREDICTED), "run benchmarks/steps.py --calibrate")
 
     def test_a_page_without_markers_is_refused(self):
         with self.assertRaisesRegex(SystemExit, "expected the page to have one '<!-- generated: summary -->'"):
-            mappings.fill_page("no markers", {"summary": ""})
+            pages.fill_page("no markers", {"summary": ""})
 
-    def test_the_kept_figures_are_of_the_published_rows(self):
-        commands = {row["name"]: {"theirs": mappings.get_their_commands(row), "ours": mappings.get_our_commands(row)} for row in REFERENCE["rows"]}
-        commands |= {question["name"]: {kind: [command] for kind, command in mappings.get_question_commands(question).items()}
-                     for question in REFERENCE["questions"]}
-        for name, kept in FIGURES.items():
+    def test_the_kept_answers_are_those_of_the_questions(self):
+        commands = {question["name"]: answers.get_commands(question) for question in answers.load_questions()}
+        for name, kept in pages.load(os.path.join(ROOT, "benchmarks", "answers_figures.json")).items():
             for kind, one in kept.items():
-                self.assertEqual(one["commands"], list(map(" ".join, commands[name][kind])))
-
-    def test_steps_of_two_commits_are_not_compared(self):
-        row = {"theirs": {"commit": "abc1234+56"}, "ours": {"commit": "def5678"}}
-        self.assertFalse(mappings.is_of_one_commit(row.values()))
-        self.assertTrue(mappings.is_of_one_commit([{"commit": "abc1234"}, {"commit": "abc1234+56"}]))
+                self.assertEqual(one["commands"], [" ".join(commands[name][kind])])
 
 
-class ReferenceTest(unittest.TestCase):
+class StepTest(unittest.TestCase):
     def test_rows(self):
-        for row in REFERENCE["rows"]:
-            with self.subTest(row["name"]):
-                self.assertIn(row["source"], REFERENCE["sources"])
-                self.assertTrue(os.path.exists(os.path.join(mappings.MODELS, row["model"] + ".json")))
-                self.assertEqual(row["gpus"] % (row["tp"] * row["pp"]), 0)
-                data = row["gpus"] // (row["tp"] * row["pp"])
-                self.assertEqual(data * row["tp"] % (row["ep"] * row["etp"]), 0)
+        self.assertGreater(len(PREDICTED), 90)
+        for row in ROWS:
+            with self.subTest(row["id"]):
+                self.assertTrue(os.path.exists(os.path.join(ROOT, "share", "models", steps.get_model(row) + ".json")))
+                self.assertTrue(os.path.exists(os.path.join(ROOT, "share", "clusters", steps.CLUSTERS[row["gpu"]] + ".json")))
+                cp = row.get("cp") or 1
+                self.assertEqual(row["n_gpus"] % (row["tp"] * row["pp"] * cp), 0)
+                data = row["n_gpus"] // (row["tp"] * row["pp"] * cp)
+                self.assertEqual(data * row["tp"] * cp % (row["ep"] * (row.get("etp") or 1)), 0)
                 self.assertEqual(row["gbs"] % (data * row["mbs"]), 0)
 
-    def test_counts_of_flops_are_the_publishers(self):
-        """Tokens and FLOPs of the same run are published together."""
-        rows = [row for row in REFERENCE["rows"] if "tflops" in row and ("tokens_s" in row or "step_s" in row)]
-        self.assertGreater(len(rows), 5)
-        for row in rows:
-            counted = mappings.get_tflops(row, mappings.get_measured_step(row))
-            self.assertLess(abs(counted / row["tflops"] - 1), ROUNDING, row["name"])
+    def test_ids_are_unique(self):
+        self.assertEqual(len({row["id"] for row in DATA["rows"]}), len(DATA["rows"]))
+
+    def test_intervals_contain_two_thirds(self):
+        """Logarithms of ratios from 1 to 100."""
+        middle, half = steps.make_interval(list(range(1, 101)))
+        self.assertEqual(middle, 50.5)
+        self.assertTrue(33 <= half <= 36, half)
+        # A long tail widens the range, so that its double has nine tenths.
+        middle, half = steps.make_interval([0] * 80 + [10] * 20)
+        self.assertEqual((middle, half), (0, 5))
+
+    def test_small_classes_are_joined(self):
+        row = {"gpu": "H100", "mbs": 1, "seq": 4096, "tp": 1, "ep": 16, "source": "a x"}
+        levels = steps.get_levels(row)
+        self.assertEqual(levels[0], ("hopper", 2, "over", "forced", "none"))
+        self.assertEqual(levels[1], ("hopper", 2, "over", "forced", None))
+        self.assertEqual(levels[-1], (None,) * 5)
+        rows = [{**row, "id": str(number), "step_ms": 1 + number, "source": f"{'ab'[number % 2]} x"} for number in range(12)]
+        figures = {one["id"]: {"step_ms": 1} for one in rows}
+        self.assertEqual(steps.find_interval(figures, rows, row)[2], levels[0])
+        # One source alone says nothing.
+        self.assertIsNone(steps.find_interval(figures, [one for one in rows if one["source"] == "a x"], row))
+        other = {**row, "mbs": 2, "source": "c x"}
+        self.assertEqual(steps.find_interval(figures, rows, other)[2][:2], ("hopper", None))
+
+    def test_orders(self):
+        self.assertEqual(steps.rank([3, 1, 1]), [2, 0.5, 0.5])
+        rows = [{"id": str(number), "model": "Qwen3-30B-A3B", "n_gpus": 8, "gpu": "H100", "seq": 4096, "gbs": 1, "step_ms": number} for number in (1, 2, 3, 4)]
+        figures = {"1": {"step_ms": 2}, "2": {"step_ms": 1}, "3": {"step_ms": 3}, "4": {"step_ms": 4}}
+        correlation, loss, count = steps.measure_orders(figures, rows)["qwen3-30b-a3b", 8, "hgx-h100", 4096]
+        self.assertAlmostEqual(correlation, 0.8)
+        self.assertEqual((loss, count), (1, 4))
+
+    def test_pairs(self):
+        rows = [{"id": name, "source": "a x", "step_ms": ms} for name, ms in (("one", 100), ("two", 200))]
+        data = {"pairs": [{"group": "g", "varies": "micro-batch size", "strict": True, "rows": ["one", "two", "three"]}]}
+        figures = {"one": {"step_ms": 100}, "two": {"step_ms": 100 * math.e}}
+        (error, right), = steps.measure_pairs(figures, data, rows)["micro-batch"]
+        self.assertAlmostEqual(error, 1 - math.log(2))
+        self.assertTrue(right)
 
 
 class RunTest(unittest.TestCase):
@@ -80,50 +121,46 @@ class RunTest(unittest.TestCase):
             file.write(f"#!/bin/sh\necho $0 >> {self.folder}/calls\n{script}\n")
         os.chmod(path, 0o755)
 
-    def run_row(self, *flags):
-        figures = os.path.join(self.folder, "figures.json")
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            mappings.main([f"--bin={self.folder}", f"--figures={figures}", "--only=mixtral-8x7b", *flags])
+    def count_calls(self):
         with open(os.path.join(self.folder, "calls")) as file:
-            calls = len(file.readlines())
-        return mappings.load(figures)["mixtral-8x7b"], calls, out.getvalue()
+            return len(file.readlines())
 
-    def test_what_tools_answer_is_kept(self):
-        self.write_tool("moe-sim", """echo '{"step_s": 2.5, "memory": {"peak_bytes": 6e10}, "mean": {"exposed_communication_s": 0.2},
-                        "kernels": [{"kernel": "grouped_matmul", "flops": 3e14, "busy_s": 0.5}, {"kernel": "add"}]}'""")
-        sizes = dict.fromkeys(("tensor_model_parallel_size", "virtual_pipeline_model_parallel_size", "expert_tensor_parallel_size",
-                               "micro_batch_size"), 1) | {"pipeline_model_parallel_size": 4, "expert_model_parallel_size": 8}
-        answer = {"megatron": sizes, "recompute": "none", "schedule": "baseline", "is_estimate": False, "seconds": 2, "memory_bytes": 7e10}
+    def answer(self, *flags):
+        figures = os.path.join(self.folder, "figures.json")
+        with contextlib.redirect_stdout(io.StringIO()):
+            answers.main([f"--bin={self.folder}", f"--figures={figures}", "--only=plan-qwen3-30b-a3b", *flags])
+        return pages.load(figures)["plan-qwen3-30b-a3b"]
+
+    def test_answers_are_kept(self):
+        answer = dict.fromkeys(("seconds", "tokens_per_second_per_gpu", "bubble_seconds", "exposed_communication_seconds",
+                                "hidden_communication_seconds"), 2.5) | {"options": "--parallel=pp=2 --other"}
         self.write_tool("moe-plan", f"echo '{json.dumps(answer)}'")
-        kept, calls, out = self.run_row()
-        self.assertEqual(calls, 2)
-        self.assertEqual((kept["theirs"]["step_s"], kept["ours"]["step_s"], kept["ours"]["ep"]), (2.5, 2, 8))
-        # 468 TFLOP/s with 82.93 GFLOP for each token and 16384 tokens of a GPU: 2.903 s.
-        self.assertIn("| 468 | 544 | +16% | 600 | 8% | 60 |", out)
-        self.assertIn("| TP, PP, EP, MBS | 544 | 679 | +25% |", out)
-        self.assertEqual(self.run_row()[1], 2)
-        self.assertEqual(self.run_row("--again")[1], 4)
-
-    def test_long_pipelines_are_extended(self):
-        """80 micro-batches from steps of 8 and 16 that take 2 s and 3 s: 3 + 64 / 8 s."""
-        row = next(row for row in REFERENCE["rows"] if row["name"] == "gpt-oss-120b")
-        self.assertEqual(mappings.count_micro_batches(row), (80, [8, 16]))
-        self.assertEqual(mappings.extend(row, [2, 3]), 11)
-        row = next(row for row in REFERENCE["rows"] if row["name"] == "mixtral-8x7b")
-        self.assertEqual(mappings.count_micro_batches(row), (16, [16]))
-        self.assertEqual(mappings.extend(row, [2]), 2)
+        self.assertEqual(self.answer()["choice"]["seconds"], 2.5)
+        self.assertEqual(self.count_calls(), 2)
+        self.answer()
+        self.assertEqual(self.count_calls(), 2)
+        self.answer("--again")
+        self.assertEqual(self.count_calls(), 4)
 
     def test_a_refusal_is_kept_as_such(self):
-        self.write_tool("moe-sim", "echo 'error: no room' >&2; exit 2")
-        self.write_tool("moe-plan", "exec sleep 60")
-        kept, _, out = self.run_row("--limit=1")
-        self.assertEqual(kept["theirs"]["error"], "no room")
-        self.assertEqual(kept["ours"]["error"], "no answer within 1 s")
-        self.assertIn("no room", out)
+        self.write_tool("moe-plan", "echo 'error: no room' >&2; exit 2")
+        self.assertEqual(self.answer()["choice"]["error"], "no room")
 
-    def test_unknown_rows_are_refused(self):
-        with self.assertRaisesRegex(SystemExit, "expected names of rows in reference_mappings.json but got nothing-such"):
-            mappings.main(["--only=nothing-such"])
+    def test_unknown_questions_are_refused(self):
+        with self.assertRaisesRegex(SystemExit, "expected names of questions in answers.json but got nothing-such"):
+            answers.main(["--only=nothing-such"])
+
+    def test_steps_are_kept(self):
+        """A plan is compiled once, and simulated for each step that it is for."""
+        self.write_tool("moe-compile", 'for last; do :; done; while [ "$1" != -o ]; do shift; done; touch "$2"')
+        self.write_tool("moe-sim", "echo 'step        250.500 ms'; echo 'time        computation 60.0%, bubble 40.0%'; echo 'memory      12.5 GB at most'")
+        figures = os.path.join(self.folder, "steps.json")
+        arguments = [f"--bin={self.folder}", f"--plans={self.folder}/plans", "--only=bridge-26.04.01-GPT_OSS_120B-H100-64-bf16-gbs1280", "--jobs=1"]
+        with mock.patch.object(steps, "FIGURES", figures), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
+            steps.main(arguments)
+        (kept,) = pages.load(figures).values()
+        self.assertEqual((kept["step_ms"], kept["memory_gb"], kept["parts"]), (250.5, 12.5, {"computation": 60, "bubble": 40}))
+        self.assertEqual(self.count_calls(), 2)
 
 
 if __name__ == "__main__":
