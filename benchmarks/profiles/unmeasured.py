@@ -47,10 +47,10 @@ STATED = {"tf32": 1.25, "bf16": 2.5}
 def make_gb300():
     profile = read_profile("gb200-nvl72")
     device = profile["device"]
-    for part in (device["hosts"], [rate.get(key) for rate in device["rates"] for key in ("efficiency", "grouped")],
+    for part in ([rate.get(key) for rate in device["rates"] for key in ("efficiency", "grouped")],
                  device["attention"], [device["host_link"]], profile["collectives"]):
         take_over(part, "gb200-nvl72")
-    profile["name"] = "gb300-nvl72"
+    profile["name"], profile["network"] = "gb300-nvl72", "ib-800"
     profile["description"] = profile["description"].replace("GB200", "GB300").replace("400 Gb/s", "800 Gb/s")
     device["name"] = "GB300"
     device["memory_bytes"] = 279000000000
@@ -219,7 +219,7 @@ def make_collectives(h100):
 def make_mi300x():
     h100, h200 = read_profile("hgx-h100"), read_profile("hgx-h200")
     device = h100["device"]
-    for part in (device["hosts"], [device["host_link"]], h100["protocols"]):
+    for part in ([device["host_link"]], h100["protocols"]):
         take_over(part, "hgx-h100")
     return {
         "moeplan_cluster": 1, "name": "mi300x",
@@ -233,7 +233,7 @@ def make_mi300x():
                       "that AMD accepts of BabelStream's triad, 3885301 MB/s of 5.3 TB/s (thresholds of AMD's validation "
                       "guide for MI300X). reserved_bytes, launch_s and kernel_s: not measured on this device, as "
                       "hgx-h100. sustained: none, as the rates of products are those of warm devices",
-            "hosts": device["hosts"], "rates": make_rates(h200), "attention": make_attention(h100),
+            "rates": make_rates(h200), "attention": make_attention(h100),
             "host_link": device["host_link"]},
         "links": make_links(h100),
         "protocols": h100["protocols"], "interference": h100["interference"], "collectives": make_collectives(h100)}

@@ -274,6 +274,7 @@ static Expected<GroupTime> computeTime(CostModel::State &state, const Shape &sha
     time.isExtrapolated = !measured.contains(payload);
   }
   time.measured = time.measured || isMeasured;
+  // Experts get their tokens by this collective alone.
   if (shape.collective == Collective::AllToAll) {
     const TokenExchange &tokens = state.profile.tokenExchange;
     bool isInside = shape.perNode == shape.members;

@@ -1,8 +1,8 @@
 //===- HostClock.h - issue of launches by hosts -----------------*- C++ -*-===//
 //
 // A rank's host issues its launches in program order, and the device takes them when it can. If the host has to know
-// the number of rows of a launch, it waits until the device has counted them. The launches after that are late, and the
-// device may have nothing to do until they come.
+// the number of rows of a launch, it waits until the device has counted them. A framework may also wait for results.
+// The launches after that are late, and the device may have nothing to do until they come.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOE_LIB_SIMULATOR_HOSTCLOCK_H
@@ -20,8 +20,8 @@ namespace mlir::moe {
 struct HostProgram {
   /// Seconds from the begin of the step until the launch is issued if the host never waits. By launch.
   std::vector<double> issued;
-  /// The host waits before `launch` until `writer` has ended. `launch` is the first to read the counts that `writer`
-  /// wrote.
+  /// The host waits before `launch` until `writer` has ended. `launch` is the first to read the counts, or the awaited
+  /// results, that `writer` wrote.
   struct Wait {
     uint32_t launch, writer;
   };

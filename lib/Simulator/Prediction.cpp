@@ -127,6 +127,7 @@ llvm::Expected<Prediction> mlir::moe::predict(ModuleOp plan, StringRef planName,
   prediction.header.form = "closed-form";
   prediction.header.routing = routing && routing->getNumLayers() > 0 ? "trace" : "even";
   prediction.report = makeReport(prediction.result, getStepWork(plan));
-  setMeasured(prediction.report, prediction.result, model.getProfile(), /*hasEvenRouting=*/!routing);
+  setMeasured(prediction.report, prediction.result, model.getProfile(),
+              /*hasEvenRouting=*/prediction.header.routing == "even");
   return prediction;
 }

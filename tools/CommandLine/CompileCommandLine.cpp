@@ -51,7 +51,7 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
               cl::value_desc("cluster"), cl::init("localhost"), cl::cat(category)),
       framework("framework",
                 cl::desc("Framework whose times to predict: a description file, or the name of a shared\n"
-                         "   one: megatron or torchtitan. Default: moeplan, MoePlan's own runtime"),
+                         "   one. Example: megatron. Default: moeplan, MoePlan's own runtime"),
                 cl::value_desc("framework"), cl::init("moeplan"), cl::cat(category)),
       dispatcher("dispatcher",
                  cl::desc("Library of the framework that sends tokens to experts. Example: deepep.\n"
