@@ -12,7 +12,10 @@ import subprocess
 import sys
 import tempfile
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    sys.exit("error: expected numpy: pip install numpy")
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "profiles"))
@@ -85,7 +88,7 @@ def predict(binary, name, folder, seed, errors):
     left_out = {kind: np.ones(len(mine), bool) if seed is None else rng.random(len(mine)) < 1 / 3
                 for kind, mine in rows.items()}
     path = CLUSTERS / f"{name}.json"
-    rest = 0
+    rest = profiles.read_rest(read_profile(name))
     with tempfile.TemporaryDirectory() as made:
         if seed is not None:
             profile = read_profile(name)

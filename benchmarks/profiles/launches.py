@@ -6,6 +6,7 @@ Usage: launches.py --measured=DIR [--out=share/clusters] [--only=hgx-h100,..]
 measured.py says which files DIR has. The rest of each profile stays as it is.
 """
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -199,6 +200,12 @@ def update(profile, device, products, layers, attention):
     part.pop("attention", None)
     part.update(rates=rates, attention=curves, **later)
     return rest
+
+
+def read_rest(profile):
+    """The seconds of a layer's launches around its products, which the source of a profile's curve states."""
+    rate = next(rate for rate in profile["device"]["rates"] if rate["dtype"] == "bf16")
+    return float(re.search(r"(\d+) us for a layer's other launches", rate["grouped"]["source"])[1]) * 1e-6
 
 
 def main():

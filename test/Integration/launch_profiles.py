@@ -98,6 +98,10 @@ class LaunchesTest(unittest.TestCase):
                 del profile["device"][key]
         self.assertEqual(made, shipped)
 
+    def test_shipped_profiles_state_the_rest_of_a_layer(self):
+        for name in launches.PROFILES:
+            self.assertGreater(launches.read_rest(parse_profile((CLUSTERS / f"{name}.json").read_text())), 1e-6, name)
+
     def test_text_of_shipped_profiles(self):
         for name in launches.PROFILES:
             text = (CLUSTERS / f"{name}.json").read_text()
