@@ -449,6 +449,11 @@ SimReport mlir::moe::makeReport(const SimResult &result, const StepWork &work) {
 
 void mlir::moe::setMeasured(SimReport &report, const SimResult &result, const ClusterProfile &cluster,
                             bool hasEvenRouting) {
+  // All measured steps are those of whole models. Single MoE layers have no attention.
+  auto isAttention = [](const SimLaunch &launch) { return launch.cost.attention.products > 0; };
+  if (llvm::none_of(result.programs,
+                    [&](const SimProgram &program) { return llvm::any_of(program.launches, isAttention); }))
+    return;
   if (const StepClass *steps = cluster.measured.find(getStepFacts(result, cluster, hasEvenRouting)))
     report.measured = *steps;
 }
