@@ -408,7 +408,7 @@ def make_parts(figures, data, rows):
             "settings": make_setting_table(figures, rows), "worst": make_worst_table(figures, rows), "rows": make_row_table(figures, rows),
             "left-out": make_left_out_table(data, figures),
             "accuracy": f"{of[0]} whole steps that others measured in Megatron-LM are predicted with a mean error of {of[1]}, and {of[4]} of them within 25%. "
-                        "Each answer for Megatron-LM has a range that measured steps of its kind were in: [Validation](docs/Validation.md)."}
+                        "Some figures of the prediction were fitted to these steps. Each answer for Megatron-LM has a range that measured steps of its kind were in: [Validation](docs/Validation.md)."}
 
 
 # Colours of light and dark pages.
