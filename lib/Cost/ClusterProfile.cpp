@@ -132,8 +132,8 @@ llvm::Expected<ClusterProfile> ClusterProfile::parse(StringRef text, StringRef f
   llvm::Expected<JsonReader> root = JsonReader::parse(text, fileName);
   if (!root)
     return root.takeError();
-  if (root->find("like") && !base)
-    root->fail("like", "the name of a profile in the same folder");
+  if (root->find("like") && (!base || base->get("like")))
+    root->fail("like", "the name of a profile in the same folder that is like no other one");
   root->getString("like", "");
   if (base)
     root->setDefaults(*base);

@@ -40,7 +40,7 @@ static void printStep(const Candidate &one, llvm::raw_ostream &os) {
                        100 * step.parts.getHiddenShare());
   os << "\n        how sure: ";
   if (step.high > 0)
-    os << llvm::format("measured steps of this kind took %.2f to %.2f times as long\n", step.low, step.high);
+    os << describeTimes({.low = step.low, .high = step.high}) << "\n";
   else
     os << "unknown: " << kNoMeasuredSteps << "\n";
 }

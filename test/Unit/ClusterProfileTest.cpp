@@ -130,8 +130,14 @@ TEST(ClusterProfile, IsLikeAnother) {
   EXPECT_EQ(profile->cpu, "fast");
   EXPECT_EQ(profile->memoryBytes, 16e9);
   EXPECT_EQ(profile->fabric.size(), 2u);
+  // A profile that is like a third one is refused, because the third one's keys would be missing.
+  base.getAsObject()->insert({"like", "third"});
+  profile = ClusterProfile::parse(text, "other.json", base.getAsObject());
+  EXPECT_NE(llvm::toString(profile.takeError()).find("'like': expected the name of a profile in the same folder that"),
+            std::string::npos);
   // Without the other one, it says what it expects.
-  EXPECT_NE(errorOf(text).find("'like': expected the name of a profile in the same folder but got \"toy\""),
+  EXPECT_NE(errorOf(text).find(
+                "'like': expected the name of a profile in the same folder that is like no other one but got \"toy\""),
             std::string::npos);
 }
 
