@@ -88,6 +88,7 @@ static TokenExchange readExchange(JsonReader &reader) {
 
 static void readDispatcher(JsonReader &reader, Dispatcher &dispatcher, llvm::ArrayRef<Dispatcher> earlier) {
   readName(reader, dispatcher, earlier);
+  dispatcher.sendsOnce = reader.getBool("once", false);
   dispatcher.exchange = readExchange(reader);
   for (JsonReader &network : reader.getObjects("networks")) {
     std::string its = network.getString("network");
@@ -201,6 +202,12 @@ static void useDispatcher(ClusterProfile &profile, const Dispatcher &dispatcher)
     profile.host.kernelSeconds[kernel.first()] = kernel.second;
   for (const std::string &kernel : dispatcher.awaited)
     profile.host.awaited.insert(kernel);
+}
+
+bool FrameworkProfile::sendsOnce(StringRef dispatcher) const {
+  const auto its =
+      llvm::find_if(dispatchers, [&](const Dispatcher &one) { return dispatcher.empty() || one.name == dispatcher; });
+  return its != dispatchers.end() && its->sendsOnce;
 }
 
 llvm::Error FrameworkProfile::apply(ClusterProfile &profile, const FrameworkUse &use) const {

@@ -30,7 +30,7 @@ const char *const toy = R"({
                            {"kernel": "matmul", "params": [1], "times": 3, "source": "s"}]}],
   "dispatchers": [
     {"name": "plain", "awaited": ["all_to_all_v"], "counts_s": 6e-6, "source": "s"},
-    {"name": "fused", "inside_share": 0.5, "kernels": [{"names": ["dispatch"], "launch_s": 0, "source": "s"}],
+    {"name": "fused", "once": true, "inside_share": 0.5, "kernels": [{"names": ["dispatch"], "launch_s": 0, "source": "s"}],
      "networks": [{"network": "efa", "fixed_s": 1, "between_share": 0.25, "source": "s"}], "source": "s"}
   ],
   "measured_steps": [
@@ -108,6 +108,9 @@ TEST(FrameworkProfile, SlowsKernels) {
 
 /// A dispatcher has its own rates, which may depend on the network.
 TEST(FrameworkProfile, Dispatches) {
+  EXPECT_TRUE(parseOrFail().sendsOnce("fused"));
+  EXPECT_FALSE(parseOrFail().sendsOnce("plain"));
+  EXPECT_FALSE(parseOrFail().sendsOnce(""));
   double inside = getExchange(apply({}), {0, 1}), between = getExchange(apply({}), {0, 2});
   ClusterProfile fused = apply({"fused", ""}), efa = apply({"fused", ""}, "A1", "", "efa");
   EXPECT_DOUBLE_EQ(getExchange(fused, {0, 1}), 2 * inside);

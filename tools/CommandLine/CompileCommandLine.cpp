@@ -343,12 +343,12 @@ FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context) 
   llvm::Expected<ClusterProfile> profile = ClusterProfile::load(*path);
   if (!profile)
     return printError(profile.takeError());
-  if (llvm::Error error = useFramework(*profile))
+  if (llvm::Error error = useFramework(context, *profile))
     return printError(std::move(error));
   return std::move(*profile);
 }
 
-llvm::Error CompileCommandLine::useFramework(ClusterProfile &profile) const {
+llvm::Error CompileCommandLine::useFramework(MLIRContext &context, ClusterProfile &profile) const {
   if (framework == "moeplan") {
     if (dispatcher.empty() && cudaGraph.empty())
       return llvm::Error::success();
@@ -366,6 +366,11 @@ llvm::Error CompileCommandLine::useFramework(ClusterProfile &profile) const {
                                    "' share processors");
   if (llvm::Error error = description->apply(profile, {dispatcher, cudaGraph}))
     return llvm::createStringError("error: " + llvm::toString(std::move(error)));
+  // The schedule of a plan in text is its own, and a search compares schedules with and without.
+  if (description->sendsOnce(dispatcher) && !isGraph() && schedule != "auto" && !StringRef(schedule).contains("once:"))
+    emitWarning(UnknownLoc::get(&context))
+        << "--dispatcher=" << dispatcher << " sends a token once, but --schedule=" << schedule
+        << " sends it once for each choice; add once:rank or once:node to the schedule";
   return llvm::Error::success();
 }
 

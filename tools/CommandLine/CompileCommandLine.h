@@ -72,7 +72,7 @@ public:
 
 private:
   /// Changes `profile` to the times of --framework. The text of an error is a complete diagnostic.
-  llvm::Error useFramework(ClusterProfile &profile) const;
+  llvm::Error useFramework(MLIRContext &context, ClusterProfile &profile) const;
   /// The job's options that do not depend on its groups, and then those that do.
   void setStepDefaults(bool isOpen);
   void setPlanDefaults();

@@ -34,6 +34,7 @@ struct FrameworkKernels {
 /// A library that sends tokens to their experts and back.
 struct Dispatcher {
   std::string name;
+  bool sendsOnce = false; ///< whether a token goes once to each rank or node, as with the plan's `once`
   TokenExchange exchange;
   std::vector<std::pair<std::string, TokenExchange>> onNetworks; ///< exchanges on clusters with these networks
   llvm::StringMap<double> kernelSeconds; ///< as in HostIssue, for launches that are part of its calls
@@ -69,6 +70,8 @@ struct FrameworkProfile {
   /// parse() of the file at `path`.
   static llvm::Expected<FrameworkProfile> load(llvm::StringRef path);
 
+  /// Whether the dispatcher of that name sends a token once; an empty name is the first one's.
+  bool sendsOnce(llvm::StringRef dispatcher) const;
   /// Changes `profile` to the times that the framework needs on it. Fails if the description lacks a part of `use`.
   llvm::Error apply(ClusterProfile &profile, const FrameworkUse &use) const;
 };
