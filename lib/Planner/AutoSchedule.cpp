@@ -345,7 +345,7 @@ static std::optional<ScheduleExplanation> searchKeepingAll(ModuleOp graph, const
 }
 
 /// Adds the distance of the choice from the others that fit.
-static void addMargin(ScheduleExplanation &result) {
+static void addMargin(const PlanOptions &options, ScheduleExplanation &result) {
   const Candidate &best = result.candidates[*result.best];
   // In a model of many layers the whole decides, among those that were compiled whole.
   auto getStep = [&](const Candidate &one) -> const StepFigures & {
@@ -353,7 +353,7 @@ static void addMargin(ScheduleExplanation &result) {
   };
   auto isCompared = [&](const Candidate &one) { return one.verdict == Verdict::Simulated && getStep(one).seconds > 0; };
   result.margin = getMargin(best, result.candidates, isCompared, [&](const Candidate &one) {
-    return Choice{one.schedule, getStep(one).seconds, getStep(one).errors, getStep(one).pairError};
+    return Choice{one.schedule, getStep(one).seconds, getStep(one).errors, options.cluster->measured.pairError};
   });
   if (!result.margin)
     return;
@@ -391,7 +391,7 @@ FailureOr<ScheduleExplanation> mlir::moe::chooseSchedule(ModuleOp graph, const P
   if (options.findChanges && result->isComplete)
     addChanges(graph, planning, *result);
   addThroughput(graph, options, *result);
-  addMargin(*result);
+  addMargin(options, *result);
   return std::move(*result);
 }
 

@@ -179,7 +179,6 @@ llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
     step.low = report.measured->low;
     step.high = report.measured->high;
   }
-  step.pairError = evaluator.options.cluster->measured.pairError;
   step.uncertainty = step.seconds > 0 ? step.errors.getSeconds() / step.seconds : 0;
   step.limit = describeLimit(report, step.seconds);
   return step;

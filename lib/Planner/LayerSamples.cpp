@@ -226,7 +226,6 @@ llvm::Error LayerSamples::addSteps(Candidate &candidate) {
       sum.limit = step->limit;
       sum.low = step->low;
       sum.high = step->high;
-      sum.pairError = step->pairError;
     }
   }
   sum.uncertainty = sum.seconds > 0 ? sum.errors.getSeconds() / sum.seconds : 0;

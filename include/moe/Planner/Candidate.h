@@ -50,8 +50,7 @@ struct StepFigures {
   double uncertainty = 0;
   /// Two thirds of measured steps of this kind took `low` to `high` times as long; 0 if no such steps are known.
   double low = 0, high = 0;
-  double pairError = 0; ///< relative error of the difference of two steps, by measured pairs; 0 if it is not known
-  std::string limit;    ///< the stream that is busiest, and how much of the step: "compute 83%"
+  std::string limit; ///< the stream that is busiest, and how much of the step: "compute 83%"
 
   /// Speed of one device; zeros if it is not known.
   StepSpeed getSpeed() const { return moe::getSpeed(work, seconds, peakFlops); }
