@@ -427,10 +427,17 @@ std::optional<Departure> Tracker::find(const ComputedElements &results) const {
   auto first = std::find_if(makers.begin(), makers.end(), isFirst);
   if (first == makers.end())
     return std::nullopt;
+  // Ranks run at once, so which of them comes first is chance: the answer names the lowest.
   const Program &program = programOf(first->rank);
-  const int64_t ranks = std::count_if(makers.begin(), makers.end(), [&](const Maker &maker) {
-    return isWrong(maker) && maker.op == first->op && &programOf(maker.rank) == &program;
-  });
+  const int64_t op = first->op;
+  int64_t ranks = 0;
+  for (auto maker = makers.begin(); maker != makers.end(); ++maker) {
+    if (!isWrong(*maker) || maker->op != op || &programOf(maker->rank) != &program)
+      continue;
+    ++ranks;
+    if (isFirst(*maker) && maker->rank < first->rank)
+      first = maker;
+  }
   return Departure{nameOf(first->rank, first->op),
                    first->rank,
                    ranks,
