@@ -32,6 +32,8 @@ constexpr StringRef kUnused[] = {
     "deepseek_v2 topk_group: topk_method",
     "deepseek_v2 qk_head_dim: transformers ignores it",
     "deepseek_v3 qk_head_dim: transformers ignores it",
+    "deepseek_v3 aux_loss_alpha: transformers ignores it",
+    "deepseek_v3 seq_aux: transformers ignores it",
     "deepseek_v3 num_nextn_predict_layers: of blocks that are no part of the model",
     "gpt_oss experts_per_token: transformers ignores it",
     "gpt_oss initial_context_length: transformers ignores it",
