@@ -122,7 +122,7 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--measured", required=True)
     parser.add_argument("--seeds", default="0")
-    parser.add_argument("--only", default="hgx-h100,hgx-h200,hgx-b200,gb200-nvl72")
+    parser.add_argument("--only", default="hgx-h100,hgx-h200,hgx-b200,gb200-nvl72,hgx-b300,gb300-nvl72")
     parser.add_argument("--shipped", action="store_true")
     options = parser.parse_args()
     errors = {}

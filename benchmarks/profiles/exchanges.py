@@ -17,35 +17,47 @@ from smooth import Smoother  # noqa: E402
 NAMES = {"all_gather": "all_gather", "reduce_scatter": "reduce_scatter", "all_reduce": "all_reduce",
          "alltoall": "all_to_all"}
 SIZES = [2**i for i in range(9, 30)]
-# Devices with the same NVLink. Each is smoothed with the rows of both.
-ALIKE = {"h100": ("h100", "h200"), "h200": ("h100", "h200"), "b200": ("b200", "gb200"), "gb200": ("b200", "gb200")}
+# Devices with the same NVLink and NIC. Each is smoothed with the rows of both.
+ALIKE = {"h100": ("h100", "h200"), "h200": ("h100", "h200"), "b200": ("b200", "gb200"), "gb200": ("b200", "gb200"),
+         "b300": ("b300", "gb300"), "gb300": ("b300", "gb300")}
 # Device whose rows a profile has, and its kind of links.
 PROFILES = {"hgx-h100": ("h100", "hopper"), "hgx-h200": ("h200", "hopper"), "hgx-b200": ("b200", "blackwell"),
-            "gb200-nvl72": ("gb200", "blackwell"), "h800": (None, "h800")}
+            "gb200-nvl72": ("gb200", "blackwell"), "hgx-b300": ("b300", "blackwell ultra"),
+            "gb300-nvl72": ("gb300", "blackwell ultra"), "h800": (None, "h800")}
 
 TUNING = "NCCL's tuning table (src/graph/tuning.cc at b647562)"
 NVLINK = {
     "hopper": (370.8e9, "NCCL, src/graph/topo.h: 18 NVLinks of 20.6 GB/s; 376 GB/s measured between two H100 "
                         "(NVIDIA/nccl issue 1264)"),
     "blackwell": (721.8e9, "NCCL, src/graph/topo.h: 18 NVLinks of 40.1 GB/s on compute capability 10.0"),
+    "blackwell ultra": (721.8e9, "NCCL, src/graph/topo.h: 18 NVLinks of 40.1 GB/s on compute capability 10.0; taken over"),
     "h800": (164.8e9, "NCCL, src/graph/topo.h: 20.6 GB/s for each of the 8 NVLinks that H800 has; DeepSeek-V3's report "
                       "(arXiv 2412.19437, section 3.2.2) counts on 160 GB/s"),
+}
+# Rates of a device's PCIe and NIC.
+NICS = {
+    400: (52.8e9, "PCIe 5.0 x16 as measured with nvbandwidth on H100 (NVIDIA/nvbandwidth issue 24)",
+          48.5e9, "One NIC of 400 Gb/s a device: 48 to 49 GB/s (NVIDIA/nccl-tests issue 267, NCCL's developers)"),
+    800: (105.6e9, "Not measured: PCIe 6.0 x16 (glennklockwood.com/garden/processors/B300), twice the 52.8 GB/s that nvbandwidth "
+                   "measures of PCIe 5.0 x16 on H100 (NVIDIA/nvbandwidth issue 24)",
+          97e9, "Not measured: one ConnectX-8 of 800 Gb/s a device (NVIDIA, DGX B300 and GB300 NVL72), twice the 48.5 GB/s of a NIC of "
+                "400 Gb/s (NVIDIA/nccl-tests issue 267)"),
 }
 
 
 def make_links(kind):
-    """The parts that all profiles share: a switch that adds up (NVLink SHARP), and a NIC of 400 Gb/s for each device."""
+    """The parts that all profiles share: a switch that adds up (NVLink SHARP), and a NIC for each device."""
     rate, source = NVLINK[kind]
+    pcie, pcie_source, nic, nic_source = NICS[800 if kind == "blackwell ultra" else 400]
     return [
         {"from": "device*", "to": "nvswitch", "bytes_per_s": rate, "latency_s": 1.7e-6, "reduces": True,
          "source": f"{source}; latency: {TUNING}, 3.4 us a step over NVLink (ring, simple), half for each end; "
                    "reduces: third generation NVSwitch and later, NVLink SHARP"},
-        {"from": "device*", "to": "nic*", "bytes_per_s": 52.8e9, "latency_s": 2.85e-6,
-         "source": "PCIe 5.0 x16 as measured with nvbandwidth on H100 (NVIDIA/nvbandwidth issue 24); one NIC a device "
-                   f"on a common PCIe switch; latency: {TUNING}, 5.7 us a step over PCIe, half of it for each end"},
-        {"from": "nic*", "to": "network", "bytes_per_s": 48.5e9, "latency_s": 4.15e-6, "post_s": 1.5e-6,
-         "source": "One NIC of 400 Gb/s a device: 48 to 49 GB/s (NVIDIA/nccl-tests issue 267, NCCL's developers); "
-                   f"latency: {TUNING}, 14 us a step over the network (ring, simple), less 5.7 us for PCIe at both "
+        {"from": "device*", "to": "nic*", "bytes_per_s": pcie, "latency_s": 2.85e-6,
+         "source": f"{pcie_source}; one NIC a device on a common PCIe switch; latency: {TUNING}, 5.7 us a step over PCIe, "
+                   "half of it for each end"},
+        {"from": "nic*", "to": "network", "bytes_per_s": nic, "latency_s": 4.15e-6, "post_s": 1.5e-6,
+         "source": f"{nic_source}; latency: {TUNING}, 14 us a step over the network (ring, simple), less 5.7 us for PCIe at both "
                    "ends, half of the rest for each end; post_s: the same file, network post overhead, 1 us with CPUs "
                    "of Intel, three times that for the simple protocol, half for each end"},
     ]

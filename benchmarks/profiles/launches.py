@@ -17,7 +17,8 @@ from grid import Basis, Roughness, fit, solve  # noqa: E402
 from shipped import rewrite  # noqa: E402
 
 # Device whose measurements a profile has.
-PROFILES = {"hgx-h100": "h100", "hgx-h200": "h200", "hgx-b200": "b200", "gb200-nvl72": "gb200", "h800": "h100"}
+PROFILES = {"hgx-h100": "h100", "hgx-h200": "h200", "hgx-b200": "b200", "gb200-nvl72": "gb200", "hgx-b300": "b300", "gb300-nvl72": "gb300",
+            "h800": "h100"}
 SOURCE = "NVIDIA aiconfigurator (Apache-2.0), TensorRT-LLM on {device}, device time"
 ERROR = "relative_error: the mean over a held-out random third of the rows"
 

@@ -593,8 +593,12 @@ TEST(SharedProfiles, Sizes) {
                   {"hgx-h100", 512, 8, "bf16", 989.4e12},
                   {"hgx-h200", 512, 8, "bf16", 989.4e12},
                   {"hgx-b200", 512, 8, "bf16", 2250e12},
+                  {"hgx-b300", 512, 8, "bf16", 2250e12},
                   {"gb300-nvl72", 64, 64, "bf16", 2250e12},
-                  {"mi300x", 512, 8, "bf16", 1307.4e12}};
+                  {"aws-p5en", 512, 8, "bf16", 989.4e12},
+                  {"aws-p6-b300", 512, 8, "bf16", 2250e12},
+                  {"mi300x", 512, 8, "bf16", 1307.4e12},
+                  {"mi355x", 512, 8, "bf16", 2516.6e12}};
   for (const auto &cluster : clusters) {
     SCOPED_TRACE(cluster.name);
     ClusterProfile p = loadShared(cluster.name);

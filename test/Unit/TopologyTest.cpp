@@ -219,9 +219,10 @@ TEST(Topology, RefusesWhatDoesNotFit) {
 // Each shipped profile with links joins all of its devices. In those of 1024 devices, nodes at the far ends are
 // checked, too.
 TEST(Topology, SharedProfiles) {
-  for (const char *name :
-       {"parm-a", "parm-b", "mpipemoe-a100", "ppmoe-v100-32", "ppmoe-v100-128", "fastermoe-johnny", "fastermoe-trevor",
-        "hgx-h100", "hgx-h200", "hgx-b200", "gb200-nvl72", "h800", "gb300-nvl72", "mi300x"}) {
+  for (const char *name : {"parm-a",           "parm-b",           "mpipemoe-a100", "ppmoe-v100-32", "ppmoe-v100-128",
+                           "fastermoe-johnny", "fastermoe-trevor", "hgx-h100",      "hgx-h200",      "hgx-b200",
+                           "hgx-b300",         "gb200-nvl72",      "h800",          "gb300-nvl72",   "aws-p5",
+                           "aws-p5en",         "aws-p6-b200",      "aws-p6-b300",   "mi300x",        "mi355x"}) {
     SCOPED_TRACE(name);
     llvm::Expected<ClusterProfile> profile =
         ClusterProfile::load(std::string(MOE_SHARE_DIR) + "/clusters/" + name + ".json");
