@@ -101,6 +101,40 @@ static void readDispatcher(JsonReader &reader, Dispatcher &dispatcher, llvm::Arr
     dispatcher.countsSeconds = reader.getNumber("counts_s", kNotNegative);
 }
 
+static void readProduct(JsonReader &reader, NarrowProduct &product, llvm::ArrayRef<NarrowProduct>) {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  product.kernels = reader.getStrings("kernels");
+  product.dtype = readDtype(reader, numComputeDtypes);
+  product.ofWeights = reader.getBool("of_weights", false);
+  if (reader.find("weights")) {
+    JsonReader weights = reader.getObject("weights");
+    product.leastSide = weights.getInteger("least", 1, most);
+    product.mostSide = weights.getInteger("most", product.leastSide, most);
+    weights.refuseOtherKeys();
+  }
+  product.times = reader.getNumber("times", kPositive);
+  product.fixedSeconds = reader.getNumber("fixed_s", kNotNegative, 0);
+  product.bytesPerElement = reader.getNumber("quantised_bytes", kNotNegative, 0);
+  product.relativeError = readError(reader);
+}
+
+static void readPrecision(JsonReader &reader, PrecisionChoice &choice, llvm::ArrayRef<PrecisionChoice> earlier) {
+  choice.precision.name = reader.getString("name");
+  choice.devices = reader.getStrings("devices");
+  choice.needs = reader.getString("needs", "");
+  choice.precision.products = readList<NarrowProduct>(reader, "products", readProduct);
+  choice.precision.keptShare = reader.getNumber("kept_share", kPositive, 1);
+  choice.hostSeconds = reader.getNumber("host_s", kNotNegative, 0);
+  choice.exchangeTimes = reader.getNumber("exchanged_share", kPositive, 1);
+  for (JsonReader &argument : reader.getObjects("arguments")) {
+    choice.precision.arguments.push_back(
+        {argument.getString("flag"), argument.getString("value", ""), argument.getString("needs", "")});
+    argument.refuseOtherKeys();
+  }
+  if (!choice.precision.arguments.empty())
+    choice.precision.mixedPrecision = reader.getString("mixed_precision");
+}
+
 static std::optional<bool> readOptionalBool(JsonReader &reader, StringRef key) {
   return reader.find(key) ? std::optional(reader.getBool(key)) : std::nullopt;
 }
@@ -108,6 +142,7 @@ static std::optional<bool> readOptionalBool(JsonReader &reader, StringRef key) {
 static void readMeasured(JsonReader &reader, MeasuredClass &its, llvm::ArrayRef<MeasuredClass>) {
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
   its.devices = reader.getStrings("devices");
+  its.precision = reader.getString("precision", "");
   its.hasWholeGraph = readOptionalBool(reader, "whole_graph");
   its.steps.isInsideNode = readOptionalBool(reader, "inside_node");
   its.steps.hasEvenRouting = readOptionalBool(reader, "even_routing");
@@ -146,6 +181,7 @@ llvm::Expected<FrameworkProfile> FrameworkProfile::parse(StringRef text, StringR
   framework.graphs = readList<GraphScope>(*root, "graphs", readGraph);
   framework.kernels = readList<FrameworkKernels>(*root, "kernels", readKernels);
   framework.dispatchers = readList<Dispatcher>(*root, "dispatchers", readDispatcher);
+  framework.precisions = readList<PrecisionChoice>(*root, "precisions", readPrecision);
   framework.measured = readList<MeasuredClass>(*root, "measured_steps", readMeasured);
   framework.pairError = readPairError(*root);
   root->refuseOtherKeys();
@@ -204,6 +240,40 @@ static void useDispatcher(ClusterProfile &profile, const Dispatcher &dispatcher)
     profile.host.awaited.insert(kernel);
 }
 
+/// Finds the entry of the precision that is for the profile's device.
+static llvm::Expected<const PrecisionChoice *> findPrecision(const FrameworkProfile &framework, StringRef name,
+                                                             const ClusterProfile &profile) {
+  llvm::SmallVector<StringRef> known;
+  const PrecisionChoice *elsewhere = nullptr;
+  for (const PrecisionChoice &choice : framework.precisions) {
+    if (choice.precision.name != name) {
+      if (!llvm::is_contained(known, choice.precision.name))
+        known.push_back(choice.precision.name);
+      continue;
+    }
+    if (choice.devices.empty() || isFor(profile, choice.devices))
+      return &choice;
+    elsewhere = &choice;
+  }
+  if (elsewhere)
+    return llvm::createStringError("framework '" + framework.name + "' has no precision '" + name + "' on '" +
+                                   profile.deviceName + "'" + (elsewhere->needs.empty() ? "" : ": ") +
+                                   elsewhere->needs);
+  return llvm::createStringError("framework '" + framework.name + "' has no precision '" + name + "'" +
+                                 (known.empty() ? "" : "; it has " + llvm::join(known, ", ")) +
+                                 suggestName(name, known));
+}
+
+static void usePrecision(ClusterProfile &profile, const PrecisionChoice &choice) {
+  profile.precision = choice.precision;
+  profile.tokenExchange.insideTimes *= choice.exchangeTimes;
+  profile.tokenExchange.betweenTimes *= choice.exchangeTimes;
+  const HostIssue plain = profile.host;
+  for (const NarrowProduct &product : choice.precision.products)
+    for (const std::string &kernel : product.kernels)
+      profile.host.kernelSeconds[kernel] = plain.getLaunchSeconds(kernel, Resource::Matrix) + choice.hostSeconds;
+}
+
 bool FrameworkProfile::sendsOnce(StringRef dispatcher) const {
   const auto its =
       llvm::find_if(dispatchers, [&](const Dispatcher &one) { return dispatcher.empty() || one.name == dispatcher; });
@@ -224,6 +294,12 @@ llvm::Error FrameworkProfile::apply(ClusterProfile &profile, const FrameworkUse 
       return dispatcher.takeError();
     useDispatcher(profile, **dispatcher);
   }
+  if (!use.precision.empty()) {
+    llvm::Expected<const PrecisionChoice *> choice = findPrecision(*this, use.precision, profile);
+    if (!choice)
+      return choice.takeError();
+    usePrecision(profile, **choice);
+  }
   for (const HostSpeed &speed : cpus)
     if (speed.cpu == profile.cpu)
       scale(profile.host, speed.times);
@@ -236,7 +312,7 @@ llvm::Error FrameworkProfile::apply(ClusterProfile &profile, const FrameworkUse 
   }
   profile.measured.pairError = pairError;
   for (const MeasuredClass &its : measured)
-    if ((its.devices.empty() || isFor(profile, its.devices)) &&
+    if (its.precision == use.precision && (its.devices.empty() || isFor(profile, its.devices)) &&
         its.hasWholeGraph.value_or(hostShare == 0) == (hostShare == 0))
       profile.measured.classes.push_back(its.steps);
   return llvm::Error::success();

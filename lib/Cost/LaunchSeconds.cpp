@@ -296,8 +296,13 @@ static Confidence getMatrixConfidence(const ClusterProfile &profile, const Work 
 }
 
 Confidence CostModel::getConfidence(const Work &work) const {
-  if (work.cost->resource == Resource::Matrix)
-    return getMatrixConfidence(profile, work);
+  if (work.cost->resource == Resource::Matrix) {
+    Confidence confidence = getMatrixConfidence(profile, work);
+    const NarrowProduct *product = profile.precision.find(work.kernel, work.dtype, *work.cost);
+    if (product && product->relativeError && confidence.relativeError)
+      confidence.relativeError = std::hypot(*confidence.relativeError, *product->relativeError);
+    return confidence;
+  }
   const KernelRate *kernel = work.cost->resource == Resource::Memory ? findKernel(state->kernels, work) : nullptr;
   return {kernel ? kernel->relativeError : std::nullopt, false};
 }
@@ -310,6 +315,21 @@ static double getFactor(const ClusterProfile &profile, const Work &work) {
   return 1;
 }
 
+/// Seconds of a product that takes `seconds` in the type of its operands, with the quantisation of its rows if it is a
+/// narrow one.
+static double narrow(const ClusterProfile &profile, const Work &work, double seconds) {
+  const NarrowProduct *product = profile.precision.find(work.kernel, work.dtype, *work.cost);
+  if (!product || seconds == 0)
+    return seconds;
+  const GemmShape &gemm = work.cost->gemm;
+  double elements = getUse(work) * static_cast<double>(gemm.groups) * static_cast<double>(gemm.rows * gemm.depth);
+  OpCost quantisation;
+  quantisation.resource = Resource::Memory;
+  double times = getFactor(profile, Work{"", {}, work.dtype, &quantisation, {}});
+  return product->fixedSeconds + product->times * seconds +
+         times * elements * product->bytesPerElement / profile.memoryBytesPerSecond;
+}
+
 Expected<double> CostModel::getSeconds(const Work &work) const {
   double seconds = 0;
   switch (work.cost->resource) {
@@ -320,7 +340,7 @@ Expected<double> CostModel::getSeconds(const Work &work) const {
     if (!matrix)
       return matrix.takeError();
     seconds = *matrix / profile.sustained;
-    break;
+    return std::max(narrow(profile, work, seconds * getFactor(profile, work)), profile.kernelSeconds);
   }
   case Resource::Memory: {
     const KernelRate *kernel = findKernel(state->kernels, work);

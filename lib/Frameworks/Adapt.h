@@ -29,6 +29,7 @@ struct Setting {
   StringRef flag;                  ///< without dashes
   SmallVector<std::string> values; ///< none: a switch
   std::string bridgeValue = {};    ///< Python for Megatron-Bridge, if it is not the value of the flag
+  bool inBridge = true;            ///< false if another setting says it to Megatron-Bridge
 };
 
 struct SettingGroup {

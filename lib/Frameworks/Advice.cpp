@@ -134,6 +134,12 @@ void Adviser::measure(std::vector<Adaptation> adaptations) {
   advice.unknown = advice.runnable.reason;
 }
 
+/// Whether the arguments of the job's precision are those of `framework`.
+static bool runsPrecision(Framework framework, const PlannedJob &job) {
+  Framework core = framework == Framework::MegatronBridge ? Framework::Megatron : framework;
+  return getNames(core).name == job.precisionFramework;
+}
+
 Advice Adviser::run() {
   bool isTitan = advice.framework == Framework::Torchtitan;
   std::vector<Adaptation> adaptations = isTitan ? adaptToTorchtitan(job) : adaptToMegatron(job);
@@ -155,6 +161,9 @@ Advice Adviser::run() {
     advice.modelGaps = findMegatronGaps(job.model);
   else if (getTorchtitanModel(job.model).empty())
     advice.modelGaps = {"torchtitan has no model like " + job.model.architecture};
+  if (!job.precision.name.empty() && !runsPrecision(advice.framework, job))
+    advice.modelGaps.push_back("products in " + job.precision.name + ", which is a precision of '" +
+                               job.precisionFramework + "'");
   measure(std::move(adaptations));
   return std::move(advice);
 }

@@ -91,11 +91,25 @@ static SettingGroup getExperts(const Advice &advice, const PlannedJob &job) {
   return group;
 }
 
+/// Adds the arguments of narrow products, which Megatron-Bridge has in one name.
+static void addPrecision(SettingGroup &group, const Precision &precision) {
+  for (const PrecisionArgument &argument : precision.arguments) {
+    bool has = llvm::any_of(group.settings, [&](const Setting &setting) { return setting.flag == argument.needs; });
+    if (!argument.needs.empty() && !has)
+      continue;
+    Setting setting{argument.flag, {}, {}, /*inBridge=*/false};
+    if (!argument.value.empty())
+      setting.values.push_back(argument.value);
+    group.settings.push_back(std::move(setting));
+  }
+}
+
 static SettingGroup getPrecision(const Advice &advice, const PlannedJob &job) {
   SettingGroup group{"Precision and optimizer"};
-  if (job.dtype == "bf16")
-    group.settings.push_back({"bf16", {}, "\"bf16_mixed\""});
-  else if (job.dtype == "f16")
+  if (job.dtype == "bf16") {
+    StringRef mixed = job.precision.mixedPrecision;
+    group.settings.push_back({"bf16", {}, ("\"" + (mixed.empty() ? "bf16_mixed" : mixed) + "\"").str()});
+  } else if (job.dtype == "f16")
     group.settings.push_back({"fp16", {}, "\"16_mixed\""});
   if (job.dtype == "bf16" && !job.wideGradients)
     group.settings.push_back({"grad-reduce-in-bf16", {}, "False"});
@@ -107,6 +121,7 @@ static SettingGroup getPrecision(const Advice &advice, const PlannedJob &job) {
     group.add("use-megatron-fsdp");
     group.add("data-parallel-sharding-strategy", kMegatronShardings[zero]);
   }
+  addPrecision(group, job.precision);
   return group;
 }
 

@@ -54,7 +54,8 @@ void mlir::moe::writeMegatronBridge(const Advice &advice, const PlannedJob &job,
   for (const SettingGroup &group : getPlanSettings(advice, job)) {
     os << "    # " << group.title << (group.remark.empty() ? "" : ": ") << group.remark << "\n";
     for (const Setting &setting : group.settings)
-      os << "    cfg." << findMegatronFlag(setting.flag)->getBridgeField() << " = " << getFieldValue(setting) << "\n";
+      if (setting.inBridge)
+        os << "    cfg." << findMegatronFlag(setting.flag)->getBridgeField() << " = " << getFieldValue(setting) << "\n";
   }
   os << "    return cfg\n";
 }

@@ -65,7 +65,8 @@ static constexpr MegatronFlag kFlags[] = {
         check-weight-hash-across-dp-replicas ckpt-assume-constant-structure ckpt-fully-parallel-load
         ckpt-fully-parallel-save clone-scatter-output-in-embedding create-attention-mask-in-dataloader
         cross-entropy-loss-fusion data-parallel-random-init ddp-average-in-collective disable-symmetric-registration
-        empty-unused-memory enable-experimental eod-mask-loss exit-signal-handler finetune fp8-param-gather hf-upload
+        empty-unused-memory enable-experimental eod-mask-loss exit-signal-handler finetune fp8-param-gather
+        hf-upload
         init-method-xavier-uniform log-energy log-interval-in-tokens log-memory-to-tensorboard log-num-zeros-in-grad
         log-params-norm log-progress log-straggler log-throughput log-timers-to-tensorboard
         log-validation-ppl-to-tensorboard log-world-size-to-tensorboard manual-gc mock-data moe-per-layer-logging
@@ -73,7 +74,8 @@ static constexpr MegatronFlag kFlags[] = {
         moe-use-upcycling no-async-save no-barrier-with-level-1-timing no-check-for-nan-in-loss-and-grad
         no-ckpt-fully-parallel-save no-create-attention-mask-in-dataloader no-data-sharding no-initialization
         no-load-optim no-load-rng no-mmap-bin-files no-python no-query-key-layer-scaling no-save-optim no-save-rng
-        no-scatter-gather-tensors-in-pipeline override-opt-param-scheduler perform-initialization profile skip-train
+        no-scatter-gather-tensors-in-pipeline override-opt-param-scheduler perform-initialization profile
+        reuse-grad-buf-for-mxfp8-param-ag skip-train
         standalone te-rng-tracker tokenizer-hf-include-special-tokens tp-comm-bulk-dgrad tp-comm-bulk-wgrad
         tp-comm-overlap-ag tp-comm-overlap-rs tp-comm-overlap-rs-dgrad tp-comm-split-ag tp-comm-split-rs
         trust-remote-code use-checkpoint-args use-checkpoint-opt-param-scheduler use-cpu-initialization use-dist-ckpt
@@ -84,7 +86,8 @@ static constexpr MegatronFlag kFlags[] = {
         cache-path ckpt-convert-format ckpt-convert-save ckpt-format ckpt-step config-logger-dir
         cross-entropy-fusion-impl data-args-path data-cache-path dataloader-type ddp-pad-buckets-for-nccl
         dist-ckpt-format dist-ckpt-strictness distributed-backend distributed-timeout-minutes empty-unused-memory-level
-        eval-interval eval-iters exit-duration-in-mins exit-interval flight-recorder-dump-path fp8-amax-compute-algo
+        eval-interval eval-iters exit-duration-in-mins exit-interval flight-recorder-dump-path fp4-recipe
+        fp8-amax-compute-algo
         fp8-amax-history-len fp8-interval fp8-margin fp8-recipe hysteresis init-method-std initial-loss-scale iteration
         keep-last-n-checkpoints load local-addr local-rank log-dir log-interval log-loss-scale-to-tensorboard
         logging-level loss-scale loss-scale-window lr lr-decay-iters lr-decay-samples lr-decay-style lr-warmup-fraction

@@ -82,6 +82,8 @@ void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chose
        << question.dtype;
   else
     os << "a step of the graph's tokens";
+  if (!question.precision.empty())
+    os << ", products in " << question.precision;
   if (!question.optimizer.empty())
     os << ", " << question.optimizer;
   os << "\n";
@@ -91,7 +93,8 @@ void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chose
   printStep(chosen, os);
   os << "memory  ";
   printMemory(question, chosen, os);
-  os << " on the fullest device\n";
+  os << " on the fullest device" << (question.precision.empty() ? "" : ", with all activations in the plan's types")
+     << "\n";
   if (job)
     printJob(question, chosen, *job, os);
 }
@@ -126,6 +129,8 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
       json.attribute("global_batch", getGlobalBatch(chosen));
       json.attribute("dtype", question.dtype);
     }
+    if (!question.precision.empty())
+      json.attribute("precision", question.precision);
     json.attribute("optimizer", question.optimizer);
     json.attributeObject("megatron", [&] {
       json.attribute("tensor_model_parallel_size", all.getMp());

@@ -12,6 +12,8 @@ static void writeHeader(json::OStream &json, const SimHeader &header) {
   writeText(json, "cluster", header.cluster);
   if (!header.framework.empty())
     writeText(json, "framework", header.framework);
+  if (!header.precision.empty())
+    writeText(json, "precision", header.precision);
   writeText(json, "schedule", header.schedule);
   writeText(json, "mode", header.mode);
   writeText(json, "form", header.form);

@@ -50,6 +50,8 @@ static void printHeader(const SimHeader &header, const SimResult &result, const 
   os << "\ncluster     " << header.cluster;
   if (!header.framework.empty())
     os << ", framework " << header.framework;
+  if (!header.precision.empty())
+    os << ", precision " << header.precision;
   os << ", " << header.form << ", routing " << header.routing << "\n";
   if (!header.load.empty())
     os << "dropless    " << header.load << "\n";

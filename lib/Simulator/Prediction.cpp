@@ -21,6 +21,7 @@ SimHeader mlir::moe::makeSimHeader(ModuleOp plan, StringRef planName, const Clus
   header.plan = planName.str();
   header.cluster = cluster.name;
   header.framework = cluster.framework;
+  header.precision = cluster.precision.name;
   header.schedule = getAttribute(plan::kScheduleAttrName);
   header.mode = getAttribute(plan::kModeAttrName);
   header.load = describeDefaultMaxLoad(plan);

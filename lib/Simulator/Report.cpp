@@ -75,7 +75,53 @@ static double getBusySeconds(const SimResult &result, const RankTimes &rank, Arr
   return sum;
 }
 
-static std::vector<MemoryPoint> followMemory(const SimProgram &program, const RankTimes &rank) {
+namespace {
+/// A launch that touches a buffer.
+struct BufferUse {
+  uint32_t launch;
+  bool writes, isRows; ///< whether it writes the buffer, or multiplies its rows in a narrow type
+  bool isGradient;     ///< whether it computes a narrow gradient of weights
+};
+} // namespace
+
+/// Uses of each buffer in the order of launches.
+static std::vector<std::vector<BufferUse>> findUses(const SimProgram &program, const Precision &precision) {
+  std::vector<std::vector<BufferUse>> uses(program.buffers.size());
+  for (auto [number, launch] : llvm::enumerate(program.launches)) {
+    const NarrowProduct *product = precision.find(launch.kernel, launch.dtype, launch.cost);
+    auto add = [&](int32_t buffer, BufferUse use) {
+      if (buffer >= 0)
+        uses[buffer].push_back(use);
+    };
+    auto index = static_cast<uint32_t>(number);
+    for (auto [place, buffer] : llvm::enumerate(launch.inputs))
+      add(buffer, {index, false, product && !product->ofWeights && place == 0, product && product->ofWeights});
+    for (int32_t buffer : launch.outputs)
+      add(buffer, {index, true, false, false});
+  }
+  return uses;
+}
+
+/// Adds what quantised rows change between a product and the gradient of its weights. Only the quantised ones stay, or
+/// also the others if the backward reads them, too. Views have no bytes of their own, and stay as they are.
+static void addKept(const SimProgram &program, const Precision &precision, llvm::ArrayRef<const SimTime *> launches,
+                    std::vector<MemoryPoint> &changes) {
+  if (precision.keptShare == 1)
+    return;
+  for (auto [buffer, uses] : llvm::zip_equal(program.buffers, findUses(program, precision)))
+    for (size_t at = 0; at + 1 < uses.size(); ++at) {
+      const SimTime *product = launches[uses[at].launch], *gradient = launches[uses[at + 1].launch];
+      if (!uses[at].isRows || !uses[at + 1].isGradient || !product || !gradient || buffer.isHost)
+        continue;
+      auto others = llvm::ArrayRef(uses).drop_front(at + 1).take_until([](const BufferUse &use) { return use.writes; });
+      bool isReadOtherwise = llvm::any_of(others, [](const BufferUse &use) { return !use.isGradient; });
+      double bytes = (precision.keptShare - (isReadOtherwise ? 0 : 1)) * static_cast<double>(buffer.bytes);
+      changes.insert(changes.end(), {{product->end, bytes}, {gradient->begin, -bytes}});
+    }
+}
+
+static std::vector<MemoryPoint> followMemory(const SimProgram &program, const RankTimes &rank,
+                                             const Precision &precision) {
   std::vector<const SimTime *> launches(program.launches.size());
   for (const SimTime *time : rank)
     launches[time->launch] = time;
@@ -90,6 +136,7 @@ static std::vector<MemoryPoint> followMemory(const SimProgram &program, const Ra
       changes.insert(changes.end(),
                      {{launches[buffer.firstLaunch]->begin, bytes}, {launches[buffer.lastLaunch]->end, -bytes}});
   }
+  addKept(program, precision, launches, changes);
   llvm::stable_sort(changes, [](const MemoryPoint &a, const MemoryPoint &b) { return a.seconds < b.seconds; });
   // Changes at one time become one point.
   std::vector<MemoryPoint> points;
@@ -105,7 +152,7 @@ static std::vector<MemoryPoint> followMemory(const SimProgram &program, const Ra
 }
 
 std::vector<MemoryPoint> mlir::moe::getMemoryOverTime(const SimResult &result, uint32_t rank) {
-  return followMemory(result.programs[result.ranks[rank].program], splitByRank(result)[rank]);
+  return followMemory(result.programs[result.ranks[rank].program], splitByRank(result)[rank], result.precision);
 }
 
 static RankUse getRankUse(const SimResult &result, const SimProgram &program, const RankTimes &rank,
@@ -122,7 +169,7 @@ static RankUse getRankUse(const SimResult &result, const SimProgram &program, co
   };
   use.communication = getSeconds(Resource::Network);
   use.copy = getSeconds(Resource::HostLink);
-  for (const MemoryPoint &point : followMemory(program, rank))
+  for (const MemoryPoint &point : followMemory(program, rank, result.precision))
     use.peakBytes = std::max(use.peakBytes, point.bytes);
   return use;
 }

@@ -77,6 +77,7 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   if (llvm::Error error = check(model, options))
     return error;
   SimResult result;
+  result.precision = model.getProfile().precision;
   result.programs = std::move(programs);
   llvm::Expected<SimWorld> world = SimWorld::create(result.programs, model.getNumRanks());
   if (!world)

@@ -33,8 +33,19 @@ const char *const toy = R"({
     {"name": "fused", "once": true, "inside_share": 0.5, "kernels": [{"names": ["dispatch"], "launch_s": 0, "source": "s"}],
      "networks": [{"network": "efa", "fixed_s": 1, "between_share": 0.25, "source": "s"}], "source": "s"}
   ],
+  "precisions": [
+    {"name": "narrow", "devices": ["B2"], "needs": "it needs B2", "kept_share": 0.5, "host_s": 1e-5, "exchanged_share": 0.75,
+     "arguments": [{"flag": "format", "value": "e4m3"}, {"flag": "gather", "needs": "zero"}], "mixed_precision": "mixed",
+     "products": [
+       {"kernels": ["matmul"], "dtype": "f32", "weights": {"least": 50, "most": 100}, "times": 0.5, "fixed_s": 3,
+        "quantised_bytes": 4, "source": "s"},
+       {"kernels": ["matmul_wgrad"], "dtype": "f32", "of_weights": true, "weights": {"least": 50, "most": 100},
+        "times": 0.25, "source": "s"}],
+     "source": "s"}
+  ],
   "measured_steps": [
     {"low": 0.5, "high": 2, "steps": 20, "sources": 3, "source": "s"},
+    {"precision": "narrow", "low": 0.7, "high": 0.8, "steps": 20, "sources": 3, "source": "s"},
     {"devices": ["B2"], "tokens": {"min": 1000, "below": 2500}, "inside_node": true, "whole_graph": false,
      "low": 0.9, "high": 1.2, "steps": 10, "sources": 2, "source": "s"}
   ],
@@ -106,6 +117,42 @@ TEST(FrameworkProfile, SlowsKernels) {
   EXPECT_DOUBLE_EQ(getSeconds(slow, "add", {}, cost), 40);
 }
 
+/// Narrow products take a part of their time, a fixed time and the time of quantisation, which only moves memory.
+TEST(FrameworkProfile, NarrowsProducts) {
+  auto getSeconds = [&](const FrameworkUse &use, const char *kernel, GemmShape gemm) {
+    OpCost product;
+    product.resource = Resource::Matrix;
+    product.gemm = gemm;
+    ClusterProfile profile = apply(use, "B200");
+    return llvm::cantFail(makeModel(profile, CostForm::ClosedForm)->getSeconds({kernel, {0}, "f32", &product, {}}));
+  };
+  FrameworkUse narrow{"", "", "narrow"};
+  // The factor of all kernels that only move memory is 4, and 100 bytes take a second.
+  GemmShape gemm{.groups = 1, .rows = 200, .columns = 100, .depth = 50};
+  EXPECT_DOUBLE_EQ(getSeconds(narrow, "matmul", gemm),
+                   3 + 0.5 * getSeconds({}, "matmul", gemm) + 4 * 200 * 50 * 4 / 100.);
+  // The rows of a gradient of weights are a side of the weights, and its depth is none.
+  GemmShape grad{.groups = 1, .rows = 100, .columns = 50, .depth = 200};
+  EXPECT_DOUBLE_EQ(getSeconds(narrow, "matmul_wgrad", grad), 0.25 * getSeconds({}, "matmul_wgrad", grad));
+  EXPECT_DOUBLE_EQ(getSeconds(narrow, "matmul", grad), getSeconds({}, "matmul", grad));
+  GemmShape router{.groups = 1, .rows = 200, .columns = 49, .depth = 100};
+  EXPECT_DOUBLE_EQ(getSeconds(narrow, "matmul", router), getSeconds({}, "matmul", router));
+  EXPECT_DOUBLE_EQ(getSeconds(narrow, "grouped_matmul", gemm), getSeconds({}, "grouped_matmul", gemm));
+}
+
+TEST(FrameworkProfile, UsesPrecision) {
+  ClusterProfile profile = apply({"", "", "narrow"}, "B200", "slow");
+  EXPECT_EQ(profile.precision.name, "narrow");
+  EXPECT_EQ(profile.precision.keptShare, 0.5);
+  EXPECT_EQ(profile.precision.arguments[1].needs, "zero");
+  EXPECT_DOUBLE_EQ(getHost(profile, "matmul", Resource::Matrix), 2 * (4e-5 + 1e-5));
+  EXPECT_DOUBLE_EQ(getHost(profile, "grouped_matmul", Resource::Matrix), 2 * 4e-5);
+  EXPECT_EQ(profile.tokenExchange.insideTimes, 0.75);
+  // Steps in other types say nothing about its steps.
+  EXPECT_EQ(profile.measured.find({2000, true, true})->high, 0.8);
+  EXPECT_EQ(apply({}, "B200").measured.find({2000, true, true})->high, 1.2);
+}
+
 /// A dispatcher has its own rates, which may depend on the network.
 TEST(FrameworkProfile, Dispatches) {
   EXPECT_TRUE(parseOrFail().sendsOnce("fused"));
@@ -143,6 +190,15 @@ TEST(FrameworkProfile, NamesMistakes) {
   ClusterProfile profile = makeToyPair();
   EXPECT_EQ(llvm::toString(parseOrFail().apply(profile, {"fusd", ""})),
             "framework 'toy' has no dispatcher 'fusd'; it has plain, fused; did you mean 'fused'?");
+  EXPECT_EQ(llvm::toString(parseOrFail().apply(profile, {"", "", "narow"})),
+            "framework 'toy' has no precision 'narow'; it has narrow; did you mean 'narrow'?");
+  profile.deviceName = "A1";
+  EXPECT_EQ(llvm::toString(parseOrFail().apply(profile, {"", "", "narrow"})),
+            "framework 'toy' has no precision 'narrow' on 'A1': it needs B2");
+  EXPECT_NE(errorOf(", \"mixed_precision\": \"mixed\"", "").find("'precisions[0].mixed_precision'"), std::string::npos);
+  EXPECT_NE(errorOf("\"least\": 50, \"most\": 100}, \"times\": 0.5", "\"least\": 50, \"most\": 49}, \"times\": 0.5")
+                .find("'precisions[0].products[0].weights.most'"),
+            std::string::npos);
   EXPECT_EQ(llvm::toString(parseOrFail().apply(profile, {"", "hal"})),
             "framework 'toy' has no graph scope 'hal'; it has half, whole; did you mean 'half'?");
 }

@@ -61,6 +61,11 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
                 cl::desc("Part of the step that the framework runs as CUDA graphs. Example:\n"
                          "   full_iteration. Default: none"),
                 cl::value_desc("scope"), cl::init(""), cl::Hidden, cl::cat(category)),
+      precision("precision",
+                cl::desc("Types in which the framework computes products: bf16, fp8-tensor, fp8-block,\n"
+                         "   mxfp8, nvfp4, or others of its description. It needs --framework.\n"
+                         "   Default: bf16"),
+                cl::value_desc("name"), cl::init("bf16"), cl::cat(category)),
       objective("objective",
                 cl::desc("Goal of --parallel=auto: throughput (tokens per second and device) or\n"
                          "   step-time (the shortest step). They differ only if the candidates have\n"
@@ -349,6 +354,9 @@ FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context) 
 }
 
 llvm::Error CompileCommandLine::useFramework(MLIRContext &context, ClusterProfile &profile) const {
+  if (framework == "moeplan" && precision.getNumOccurrences() > 0)
+    return llvm::createStringError("error: --precision needs --framework, because MoePlan's runtime computes products "
+                                   "in --dtype and not in FP8");
   if (framework == "moeplan") {
     if (dispatcher.empty() && cudaGraph.empty())
       return llvm::Error::success();
@@ -364,7 +372,11 @@ llvm::Error CompileCommandLine::useFramework(MLIRContext &context, ClusterProfil
   if (profile.processors.count > 0)
     return llvm::createStringError("error: --framework needs a cluster of GPUs, but the devices of '" + profile.name +
                                    "' share processors");
-  if (llvm::Error error = description->apply(profile, {dispatcher, cudaGraph}))
+  std::string narrow = precision == "bf16" ? "" : precision.getValue();
+  if (!narrow.empty() && !isGraph() && getDType() != "bf16")
+    return llvm::createStringError("error: --precision=" + precision +
+                                   " needs --dtype=bf16 but got --dtype=" + getDType());
+  if (llvm::Error error = description->apply(profile, {dispatcher, cudaGraph, narrow}))
     return llvm::createStringError("error: " + llvm::toString(std::move(error)));
   // The schedule of a plan in text is its own, and a search compares schedules with and without.
   if (description->sendsOnce(dispatcher) && !isGraph() && schedule != "auto" && !StringRef(schedule).contains("once:"))

@@ -92,7 +92,7 @@ private:
   void setSpace(ParallelRequest &request, const PlanOptions &options, int64_t givenBatch) const;
 
   llvm::cl::opt<std::string> input, parallel, schedule, mode, order, cluster, framework, dispatcher, cudaGraph,
-      objective;
+      precision, objective;
   llvm::cl::opt<Bytes> memoryLimit;
   llvm::cl::opt<int64_t> world;
   llvm::cl::list<std::string> vary;

@@ -138,6 +138,8 @@ FailureOr<FrameworkAdvice> CompileCommandLine::advise(MLIRContext &context, cons
   FrameworkAdvice advice{{std::move(*model), chosen, shapes->front().seq, getDType().str(), /*optimizer=*/""}, {}};
   advice.job.optimizer = !optimizer ? "" : optimizer->kind == OptimizerKind::Adam ? "adam" : "sgd";
   advice.job.wideGradients = search.options.wideGradients;
+  advice.job.precision = search.options.cluster->precision;
+  advice.job.precisionFramework = search.options.cluster->framework;
   for (Framework framework : frameworks) {
     // It runs Megatron's core, whose advice is its own.
     bool isKnown = framework == Framework::MegatronBridge && !advice.all.empty() &&

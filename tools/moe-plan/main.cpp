@@ -83,6 +83,7 @@ static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSea
   question.model = compiling.getInput().str();
   question.cluster = cluster.name;
   question.device = cluster.deviceName;
+  question.precision = cluster.precision.name;
   question.optimizer = !search.options.optimizer                               ? ""
                        : search.options.optimizer->kind == OptimizerKind::Adam ? "Adam"
                                                                                : "SGD";

@@ -8,6 +8,7 @@
 #define MOE_COST_CLUSTERPROFILE_H
 
 #include "moe/Cost/MeasuredSteps.h"
+#include "moe/Cost/Precision.h"
 #include "moe/OpFacts/OpCost.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -212,6 +213,7 @@ struct ClusterProfile {
   std::vector<AttentionCurve> attention;
   std::vector<KernelRate> kernels;
   std::vector<KernelFactor> factors; ///< the last one that fits a launch holds; FrameworkProfile::apply() sets them
+  Precision precision;               ///< types of products; FrameworkProfile::apply() sets it
   std::optional<double> hostBytesPerSecond; ///< between device and host memory, in one direction
   double hostLatency = 0;
   Processors processors;

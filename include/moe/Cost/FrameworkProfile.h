@@ -42,17 +42,28 @@ struct Dispatcher {
   std::optional<double> countsSeconds;   ///< as in HostIssue
 };
 
+/// A precision of the framework on some devices.
+struct PrecisionChoice {
+  std::vector<std::string> devices; ///< beginnings of names; empty for all
+  std::string needs;                ///< part that other devices lack, for errors
+  Precision precision;
+  double hostSeconds = 0;   ///< further seconds of the host for each launch of its products
+  double exchangeTimes = 1; ///< bytes of tokens on their way to experts and back, over those in their own type
+};
+
 /// A class of measured steps, with the runs that it is for.
 struct MeasuredClass {
   std::vector<std::string> devices;  ///< beginnings of names; empty for all
+  std::string precision;             ///< empty for the types of the plan
   std::optional<bool> hasWholeGraph; ///< whether the whole iteration is one CUDA graph; absent for any
   StepClass steps;
 };
 
 /// Choices of a run among the parts of its framework.
 struct FrameworkUse {
-  std::string dispatcher; ///< empty for the first one of the description
-  std::string graph;      ///< empty for none
+  std::string dispatcher;     ///< empty for the first one of the description
+  std::string graph;          ///< empty for none
+  std::string precision = {}; ///< empty for the types of the plan
 };
 
 struct FrameworkProfile {
@@ -62,8 +73,9 @@ struct FrameworkProfile {
   std::vector<GraphScope> graphs;
   std::vector<FrameworkKernels> kernels;
   std::vector<Dispatcher> dispatchers;
-  std::vector<MeasuredClass> measured; ///< coarse classes first
-  double pairError = 0;                ///< as in MeasuredSteps
+  std::vector<PrecisionChoice> precisions; ///< entries of one name are for different devices
+  std::vector<MeasuredClass> measured;     ///< coarse classes first
+  double pairError = 0;                    ///< as in MeasuredSteps
 
   /// Reads and checks a description. The text of an error is a complete diagnostic.
   static llvm::Expected<FrameworkProfile> parse(llvm::StringRef text, llvm::StringRef fileName);

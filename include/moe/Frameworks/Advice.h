@@ -7,6 +7,7 @@
 #ifndef MOE_FRAMEWORKS_ADVICE_H
 #define MOE_FRAMEWORKS_ADVICE_H
 
+#include "moe/Cost/Precision.h"
 #include "moe/Import/ModelConfig.h"
 #include "moe/Planner/AutoParallel.h"
 
@@ -28,6 +29,8 @@ struct PlannedJob {
   std::string dtype;
   std::string optimizer = {}; ///< "adam", "sgd" or empty
   bool wideGradients = false;
+  Precision precision = {};            ///< narrow types of its products
+  std::string precisionFramework = {}; ///< name of the framework with these arguments
 
   bool hasExperts() const { return model.layer.experts > 0; }
   int64_t getGlobalBatch() const { return plan.batch * plan.parallel.getDp() * plan.microBatches; }

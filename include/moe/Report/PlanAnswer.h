@@ -12,6 +12,7 @@ namespace mlir::moe {
 struct PlanQuestion {
   std::string model, cluster, device;
   std::string dtype, optimizer; ///< empty if the graph has its types, or without an optimizer
+  std::string precision;        ///< narrow types of products; empty if they compute in `dtype`
   int64_t gpus = 0;
   int64_t sequence = 0;   ///< tokens; 0: the graph has its own
   double memoryLimit = 0; ///< bytes of a device; 0: not known

@@ -103,6 +103,7 @@ struct SimResult {
     double getSum() const { return insideNodes + betweenNodes; }
   } sent;
   std::vector<TokenReach> reach; ///< for dropless layers with experts on several ranks
+  Precision precision;           ///< that of the cluster's profile
   uint64_t events = 0;           ///< number of simulated ops, for benchmarks
   /// Iterations that are left out. The times that end in times[begin, end) happen `count` more times, each time
   /// `seconds` later, before the times that follow.
