@@ -65,20 +65,21 @@ static void readHost(JsonReader &root, FrameworkProfile &framework) {
   readSource(reader);
 }
 
-static void readGraph(JsonReader &reader, GraphScope &scope, llvm::ArrayRef<GraphScope> earlier) {
-  readName(reader, scope, earlier);
-  scope.hostShare = reader.getNumber("host_share", NumberRange{0, 1, true, "a number from 0 to 1"});
-}
-
 static void readKernels(JsonReader &reader, FrameworkKernels &kernels, llvm::ArrayRef<FrameworkKernels>) {
   kernels.devices = reader.getStrings("devices");
   for (JsonReader &factor : reader.getObjects("factors")) {
     KernelFactor its;
     its.calls = {factor.getString("kernel", ""), readParams(factor)};
-    its.times = factor.getNumber("times", kPositive);
+    its.times = factor.getNumber("times", kNotNegative);
     readSource(factor);
     kernels.factors.push_back(std::move(its));
   }
+}
+
+static void readGraph(JsonReader &reader, GraphScope &scope, llvm::ArrayRef<GraphScope> earlier) {
+  readName(reader, scope, earlier);
+  scope.hostShare = reader.getNumber("host_share", NumberRange{0, 1, true, "a number from 0 to 1"});
+  scope.kernels = readList<FrameworkKernels>(reader, "kernels", readKernels);
 }
 
 static TokenExchange readExchange(JsonReader &reader) {
@@ -228,6 +229,12 @@ static bool isFor(const ClusterProfile &profile, llvm::ArrayRef<std::string> dev
   return llvm::any_of(devices, [&](StringRef device) { return StringRef(profile.deviceName).starts_with(device); });
 }
 
+static void useKernels(ClusterProfile &profile, llvm::ArrayRef<FrameworkKernels> kernels) {
+  for (const FrameworkKernels &its : kernels)
+    if (isFor(profile, its.devices))
+      llvm::append_range(profile.factors, its.factors);
+}
+
 static void useDispatcher(ClusterProfile &profile, const Dispatcher &dispatcher) {
   profile.tokenExchange = dispatcher.exchange;
   for (const auto &[network, exchange] : dispatcher.onNetworks)
@@ -283,9 +290,7 @@ bool FrameworkProfile::sendsOnce(StringRef dispatcher) const {
 llvm::Error FrameworkProfile::apply(ClusterProfile &profile, const FrameworkUse &use) const {
   profile.framework = name;
   profile.host = host;
-  for (const FrameworkKernels &its : kernels)
-    if (isFor(profile, its.devices))
-      llvm::append_range(profile.factors, its.factors);
+  useKernels(profile, kernels);
   if (!dispatchers.empty() || !use.dispatcher.empty()) {
     llvm::Expected<const Dispatcher *> dispatcher =
         use.dispatcher.empty() ? &dispatchers.front()
@@ -309,6 +314,7 @@ llvm::Error FrameworkProfile::apply(ClusterProfile &profile, const FrameworkUse 
     if (!scope)
       return scope.takeError();
     scale(profile.host, hostShare = (*scope)->hostShare);
+    useKernels(profile, (*scope)->kernels);
   }
   profile.measured.pairError = pairError;
   for (const MeasuredClass &its : measured)

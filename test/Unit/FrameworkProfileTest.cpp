@@ -24,7 +24,8 @@ const char *const toy = R"({
     "cpus": [{"cpu": "slow", "times": 2, "source": "s"}],
     "source": "s"
   },
-  "graphs": [{"name": "half", "host_share": 0.5, "source": "s"}, {"name": "whole", "host_share": 0, "source": "s"}],
+  "graphs": [{"name": "half", "host_share": 0.5, "source": "s"}, {"name": "whole", "host_share": 0, "source": "s",
+    "kernels": [{"devices": ["B2"], "factors": [{"kernel": "matmul", "times": 1.5, "source": "s"}], "source": "s"}]}],
   "kernels": [{"devices": ["B2"], "source": "s",
                "factors": [{"times": 4, "source": "s"}, {"kernel": "matmul", "times": 2, "source": "s"},
                            {"kernel": "matmul", "params": [1], "times": 3, "source": "s"}]}],
@@ -113,6 +114,9 @@ TEST(FrameworkProfile, SlowsKernels) {
   double alone = getSeconds(other, "matmul", {0}, product);
   EXPECT_DOUBLE_EQ(getSeconds(slow, "matmul", {0}, product), 2 * alone);
   EXPECT_DOUBLE_EQ(getSeconds(slow, "matmul", {1}, product), 3 * alone);
+  ClusterProfile whole = apply({"", "whole"}, "B200"), wholeOther = apply({"", "whole"});
+  EXPECT_DOUBLE_EQ(getSeconds(whole, "matmul", {1}, product), 1.5 * alone);
+  EXPECT_DOUBLE_EQ(getSeconds(wholeOther, "matmul", {1}, product), alone);
   EXPECT_DOUBLE_EQ(getSeconds(other, "add", {}, cost), 10);
   EXPECT_DOUBLE_EQ(getSeconds(slow, "add", {}, cost), 40);
 }

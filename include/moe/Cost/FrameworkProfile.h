@@ -19,16 +19,17 @@ struct HostSpeed {
   double times = 1; ///< times as long as on the hosts that `launch_s` is for
 };
 
-/// A part of a step that the framework runs as CUDA graphs.
-struct GraphScope {
-  std::string name;
-  double hostShare = 1; ///< part of the host's time that remains
-};
-
 /// Kernels of the framework on some devices.
 struct FrameworkKernels {
   std::vector<std::string> devices; ///< beginnings of names of devices
   std::vector<KernelFactor> factors;
+};
+
+/// A part of a step that the framework runs as CUDA graphs.
+struct GraphScope {
+  std::string name;
+  double hostShare = 1;                  ///< part of the host's time that remains
+  std::vector<FrameworkKernels> kernels; ///< kernels that it runs instead of others
 };
 
 /// A library that sends tokens to their experts and back.
