@@ -17,6 +17,7 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 PROFILES = os.path.join(ROOT, "benchmarks", "profiles")
 sys.path.insert(0, PROFILES)
 import launches  # noqa: E402
+import precisions  # noqa: E402
 from shipped import CLUSTERS  # noqa: E402
 from text import format_profile, parse_profile  # noqa: E402
 
@@ -66,6 +67,21 @@ def write_measured(folder):
           choose((tokens, hidden, inner, 4, experts, 1, 1, "balanced", get_layer(tokens, hidden, inner, 4, experts))
                  for tokens in sizes[1:10] for hidden in sizes[5:8] for inner in sizes[3:8] for experts in (8, 16, 32, 64, 128)
                  if tokens * 4 >= experts))
+
+
+class PrecisionsTest(unittest.TestCase):
+    def test_products_in_narrow_types_are_fitted(self):
+        """A fixed time of 10 us, half of the time in bf16, and 1 ps for an element of the rows."""
+        shapes = [(rows, columns, depth) for rows in (512, 4096, 16384) for columns in (256, 1024, 8192) for depth in (1024, 4096)]
+        plain = {shape: START + get_product(1, *shape) for shape in shapes}
+        narrow = {shape: 1e-5 + 0.5 * seconds + 1e-12 * shape[0] * shape[2] for shape, seconds in plain.items()}
+        terms = precisions.make_terms(plain, narrow)
+        self.assertEqual(len(terms), 11)  # no router, and no small product
+        for figure, expected in zip(precisions.fit(terms), (1e-5, 0.5, 1e-12)):
+            self.assertAlmostEqual(figure / expected, 1)
+        self.assertEqual(precisions.describe(terms), "11 products: fixed_s 10.0 us, times 0.500, 1.00 ps for an element, error 0.000")
+        # Products that take no fixed time get none, and no negative one.
+        self.assertEqual(precisions.fit(precisions.make_terms(plain, {shape: 0.5 * seconds - 1e-6 for shape, seconds in plain.items()}))[0], 0)
 
 
 class LaunchesTest(unittest.TestCase):
