@@ -138,7 +138,7 @@ static constexpr MegatronFlag kFlags[] = {
      .values = 1,
      .instead = "f32, which needs more memory",
      .same = "fp32"},
-    {"fp4-format fp8-format", 1, "products in bf16, which take longer"},
+    {"fp4-format fp8-format", 1, "products in the type of --precision, which is bf16 by default,"},
     {"moe-expert-rank-capacity-factor", 1, "a dropless layer, whose memory --max-load bounds"},
     {.name = "moe-router-load-balancing-type",
      .values = kManyValues,

@@ -247,9 +247,9 @@ TEST(MegatronArgumentsTest, Remarks) {
   EXPECT_EQ(readRemarks("TP=1\nTP=2\n--tensor-model-parallel-size $TP\n"),
             std::vector<std::string>{"3: '--tensor-model-parallel-size': the file sets 'TP' to different values; 2 is "
                                      "taken, the last one before this place that is in no condition"});
-  EXPECT_EQ(
-      readRemarks("--num-layers 4 --fp8-format hybrid\n"),
-      std::vector<std::string>{"1: '--fp8-format hybrid': MoePlan takes products in bf16, which take longer instead"});
+  EXPECT_EQ(readRemarks("--num-layers 4 --fp8-format hybrid\n"),
+            std::vector<std::string>{"1: '--fp8-format hybrid': MoePlan takes products in the type of "
+                                     "--precision, which is bf16 by default, instead"});
 }
 
 /// Forms of arguments in scripts.

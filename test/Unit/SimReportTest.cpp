@@ -326,6 +326,40 @@ TEST(SimReport, Memory) {
   EXPECT_DOUBLE_EQ(report.ranks[1].peakBytes, 120);
 }
 
+// Between a narrow product and the gradient of its weights only the quantised rows stay, or also the rows themselves if
+// another launch reads them later.
+TEST(SimReport, MemoryOfNarrowRows) {
+  SimResult result;
+  SimProgram &program = result.programs.emplace_back();
+  program.streams = {"compute"};
+  for (const char *kernel : {"matmul", "add", "matmul_wgrad", "attention_grad"}) {
+    program.launches.push_back(makeLaunch(kernel, Resource::Matrix, 0));
+    program.launches.back().dtype = "bf16";
+    auto launch = static_cast<uint32_t>(program.launches.size()) - 1;
+    result.times.push_back({0, launch, static_cast<double>(launch), launch + 1.0});
+  }
+  result.ranks = {{0, 1, 0}};
+  program.buffers = {makeBuffer(100, 0, 2)};
+  program.launches[0].inputs = program.launches[2].inputs = {0};
+  auto getBytes = [&] {
+    std::vector<double> bytes;
+    for (const MemoryPoint &point : getMemoryOverTime(result, 0))
+      bytes.push_back(point.bytes);
+    return bytes;
+  };
+  EXPECT_EQ(getBytes(), (std::vector<double>{100, 0}));
+  NarrowProduct product{{"matmul"}, "bf16"}, gradient{{"matmul_wgrad"}, "bf16", /*ofWeights=*/true};
+  product.leastSide = gradient.leastSide = 0;
+  result.precision = {"narrow", {product, gradient}, /*keptShare=*/0.25};
+  EXPECT_EQ(getBytes(), (std::vector<double>{100, 25, 100, 0}));
+  program.launches[3].inputs = {0};
+  program.buffers[0].lastLaunch = 3;
+  EXPECT_EQ(getBytes(), (std::vector<double>{100, 125, 100, 0}));
+  // A launch that writes the buffer begins with other rows.
+  program.launches[1].outputs = {0};
+  EXPECT_EQ(getBytes(), (std::vector<double>{100, 0}));
+}
+
 // FasterMoE's Eq. 4 to 6. Without communication both roofs are the peak.
 TEST(SimReport, Roofline) {
   SimResult result = makeResult();

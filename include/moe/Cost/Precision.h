@@ -24,10 +24,10 @@ struct NarrowProduct {
   bool ofWeights = false; ///< whether they are gradients of weights, whose result has the sides of the weights
   /// Both sides of the weights of one product are from `leastSide` to `mostSide`.
   int64_t leastSide = 0, mostSide = std::numeric_limits<int64_t>::max();
-  double times = 1;                    ///< seconds of a product over those in `dtype`
-  double fixedSeconds = 0;             ///< added to each launch
-  double bytesPerElement = 0;          ///< bytes that quantisation reads and writes for an element of the rows
-  std::optional<double> relativeError; ///< mean error of the time of a product over that in `dtype`
+  double times = 1;           ///< seconds of a product over those in `dtype`
+  double fixedSeconds = 0;    ///< added to each launch
+  double bytesPerElement = 0; ///< bytes that quantisation reads and writes for an element of the rows
+  std::optional<double> relativeError = std::nullopt; ///< mean error of the time of a product over that in `dtype`
 
   /// Whether it is for a launch of `kernel`, whose operands have the type `dtype`.
   bool contains(llvm::StringRef kernel, llvm::StringRef dtype, const OpCost &cost) const;
@@ -46,8 +46,8 @@ struct Precision {
   std::vector<NarrowProduct> products; ///< the last one that contains a launch holds
   /// Bytes of the rows of a product, while they wait for the gradient of its weights, over those in their own type.
   double keptShare = 1;
-  std::vector<PrecisionArgument> arguments; ///< arguments of the framework that run it
-  std::string mixedPrecision;               ///< the same as the name of a configuration of Megatron-Bridge
+  std::vector<PrecisionArgument> arguments = {}; ///< arguments of the framework that run it
+  std::string mixedPrecision = {};               ///< the same as the name of a configuration of Megatron-Bridge
 
   /// Null if the launch computes in the type of its operands.
   const NarrowProduct *find(llvm::StringRef kernel, llvm::StringRef dtype, const OpCost &cost) const;
