@@ -285,6 +285,15 @@ std::optional<SmallVector<int64_t>> mlir::moe::getBlockParts(const ModelSource &
   return first;
 }
 
+std::optional<SampledStep> mlir::moe::sampleStep(const ModelSource &source, const PlanOptions &options,
+                                                 const Candidate &candidate, std::string &reason) {
+  StepEstimator estimator(source, options, candidate.parallel.getWorld(), SampleSize::Large);
+  std::optional<PipelineEstimate> step = estimator.estimate(candidate, reason);
+  if (!step)
+    return std::nullopt;
+  return SampledStep{candidate.parallel.getWorld(), step->seconds, step->bytes, step->measured};
+}
+
 SmallVector<int64_t> mlir::moe::getStageBoundaries(ArrayRef<int64_t> blockParts, ArrayRef<int64_t> firstBlocks) {
   SmallVector<int64_t> boundaries = {0};
   for (int64_t block : firstBlocks.drop_front())

@@ -35,16 +35,26 @@ static SmallVector<int64_t> repeat(ArrayRef<int64_t> kinds, size_t times) {
   return blocks;
 }
 
+/// Adds the seconds by which a block takes longer than `like` to a part beside it.
+static void addDifference(PartCost &beside, ArrayRef<PartCost> block, ArrayRef<PartCost> like) {
+  for (double PartCost::*member :
+       {&PartCost::forward, &PartCost::backward, &PartCost::forwardExposed, &PartCost::backwardExposed}) {
+    for (const PartCost &part : block)
+      beside.*member += part.*member;
+    for (const PartCost &part : like)
+      beside.*member -= part.*member;
+  }
+}
+
 std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds,
-                                                const ModelForm &form, const PlanOptions &options,
+                                                const ModelForm &form, const PlanOptions &options, SampleSize size,
                                                 std::string &reason) {
-  // Parameters that the last block gathers stay from its forward to its backward, so that each kind's first counts.
-  size_t times = options.zero >= 2 ? 2 : 1, count = times * kinds.size();
-  std::optional<SmallVector<PartCost>> sample =
-      sampleParts(readBlocks(source, form, repeat(kinds, times)), options, reason);
+  // Parameters that the last block gathers stay from its forward to its backward, so that the last one does not count.
+  size_t times = size == SampleSize::Large ? 3 : options.zero >= 2 ? 2 : 1, count = times * kinds.size();
+  std::optional<SampledParts> sample = sampleParts(readBlocks(source, form, repeat(kinds, times)), options, reason);
   if (!sample)
     return std::nullopt;
-  std::vector<SmallVector<PartCost>> layers = groupByLayer(*sample);
+  std::vector<SmallVector<PartCost>> layers = groupByLayer(sample->parts);
   // The embedding takes so little time that it may be in one part with the first block. A model may be blocks alone.
   bool hasBegin = layers.size() == count + 2, hasEnd = layers.size() > count;
   if (layers.size() < count || layers.size() > count + 2) {
@@ -53,11 +63,16 @@ std::optional<ModelCost> mlir::moe::sampleModel(const ModelSource &source, Array
     return std::nullopt;
   }
   ModelCost cost;
+  cost.measured = sample->measured;
   if (hasBegin)
-    cost.begin = std::move(layers.front());
+    cost.begin = layers.front();
   if (hasEnd)
-    cost.end = std::move(layers.back());
-  for (size_t block = 0; block < count; block += times)
+    cost.end = layers.back();
+  if (size == SampleSize::Large && hasBegin && hasEnd) {
+    addDifference(cost.begin.back(), layers[1], layers[2]);
+    addDifference(cost.end.front(), layers[count], layers[count - 1]);
+  }
+  for (size_t block = (times - 1) / 2; block < count; block += times)
     cost.kindParts.push_back(std::move(layers[hasBegin + block]));
   double widest = 0;
   for (ArrayRef<PartCost> kind : cost.kindParts)
@@ -142,7 +157,7 @@ std::optional<ModelCost> mlir::moe::sampleModelByDifference(const ModelSource &s
     rest = subtract(subtract(rest, blocks.back()), blocks.back());
   }
   if (options.zero >= 2) {
-    std::optional<ModelCost> whole = sampleModel(source, kinds, form, options, reason);
+    std::optional<ModelCost> whole = sampleModel(source, kinds, form, options, SampleSize::Small, reason);
     if (!whole)
       return std::nullopt;
     setLasting(blocks, *whole);
@@ -153,4 +168,61 @@ std::optional<ModelCost> mlir::moe::sampleModelByDifference(const ModelSource &s
     cost.kindParts.push_back({block});
   cost.end.push_back(rest);
   return cost;
+}
+
+//===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+/// Seconds of a further micro-batch, after those that fill the step.
+static std::optional<double> measureWindow(const GraphReader &read, const PlanOptions &options, std::string &reason) {
+  constexpr int64_t filled = 4, further = 2;
+  PlanOptions few = options;
+  few.microBatches = filled;
+  std::optional<WholeModel> whole = measureModel(read, few, reason);
+  if (!whole)
+    return std::nullopt;
+  few.microBatches = filled + further;
+  std::optional<WholeModel> longer = measureModel(read, few, reason);
+  if (!longer)
+    return std::nullopt;
+  return (longer->step.seconds - whole->step.seconds) / further;
+}
+
+std::optional<WindowCost> mlir::moe::sampleWindows(const ModelSource &source, ArrayRef<int64_t> kinds,
+                                                   const ModelForm &form, const PlanOptions &options,
+                                                   std::string &reason) {
+  constexpr int64_t times = 2, further = 2;
+  SmallVector<int64_t> blocks = repeat(kinds, times);
+  std::optional<double> base = measureWindow(readBlocks(source, form, blocks), options, reason);
+  if (!base)
+    return std::nullopt;
+  WindowCost cost{{}, *base};
+  for (int64_t kind : kinds) {
+    SmallVector<int64_t> longer(blocks);
+    longer.insert(llvm::find(longer, kind), further, kind);
+    std::optional<double> more = measureWindow(readBlocks(source, form, longer), options, reason);
+    if (!more)
+      return std::nullopt;
+    cost.kinds.push_back((*more - *base) / further);
+    cost.rest -= times * cost.kinds.back();
+  }
+  return cost;
+}
+
+/// Divides the seconds of a window among parts by the time that they take alone.
+static void divideWindow(ArrayRef<PartCost *> parts, double seconds) {
+  double alone = 0;
+  for (const PartCost *part : parts)
+    alone += part->forward + part->backward;
+  for (PartCost *part : parts)
+    part->window = alone > 0 ? seconds * (part->forward + part->backward) / alone : 0;
+}
+
+void WindowCost::addTo(ModelCost &cost) const {
+  for (auto [parts, seconds] : llvm::zip_equal(cost.kindParts, kinds))
+    divideWindow(llvm::to_vector(llvm::make_pointer_range(parts)), seconds);
+  auto others = llvm::to_vector(llvm::make_pointer_range(cost.begin));
+  llvm::append_range(others, llvm::make_pointer_range(cost.end));
+  divideWindow(others, std::max(0.0, rest));
 }

@@ -17,7 +17,12 @@ struct ModelCost {
   std::vector<SmallVector<PartCost>> kindParts; ///< parts of a block of each kind
   /// The most bytes that a stage may receive: with more, it would begin inside a part that hands over several values.
   double mostReceived = std::numeric_limits<double>::infinity();
+  std::optional<StepClass> measured; ///< as in SampledParts
 };
+
+/// Number of blocks of each kind in a sample. The host, which issues launches ahead of the device, waits for other work
+/// in the first and in the last block than in the model. Only one between them takes the same time.
+enum class SampleSize { Small, Large };
 
 /// The kinds of `source`, each by its first block.
 SmallVector<int64_t> getKinds(const ModelSource &source);
@@ -26,7 +31,19 @@ SmallVector<int64_t> getKinds(const ModelSource &source);
 /// of one stage, and of form.dataParallel ranks. None if the plan cannot be compiled, or if its parts do not tell the
 /// blocks apart; `reason` says why.
 std::optional<ModelCost> sampleModel(const ModelSource &source, ArrayRef<int64_t> kinds, const ModelForm &form,
-                                     const PlanOptions &options, std::string &reason);
+                                     const PlanOptions &options, SampleSize size, std::string &reason);
+
+/// PartCost::window of a block of each kind, and of the rest of the model.
+struct WindowCost {
+  SmallVector<double> kinds;
+  double rest = 0;
+
+  void addTo(ModelCost &cost) const;
+};
+
+/// Takes them by difference, from plans of one stage in options.pipelineOrder.
+std::optional<WindowCost> sampleWindows(const ModelSource &source, ArrayRef<int64_t> kinds, const ModelForm &form,
+                                        const PlanOptions &options, std::string &reason);
 
 /// Takes costs by difference, from a plan with a block of each kind and plans with one more. This serves plans whose
 /// launches are put into another order, in which those of one part are not together. Each block is one part, and all

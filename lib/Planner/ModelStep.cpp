@@ -4,6 +4,7 @@
 #include "mlir/Parser/Parser.h"
 
 #include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Simulator/Report.h"
 #include "moe/Support/UsageError.h"
 
 using namespace mlir;
@@ -26,7 +27,7 @@ public:
 
   /// Measures a step of so many micro-batches. A plan of more than `limit` bytes is not simulated; 0: any is.
   std::optional<WholeModel> measure(int64_t microBatches, int64_t limit = 0);
-  std::optional<SmallVector<PartCost>> sampleParts();
+  std::optional<SampledParts> sampleParts();
 
 private:
   std::optional<Evaluator::Plan> compile(PlanOptions few);
@@ -82,7 +83,7 @@ std::optional<WholeModel> ModelMeasure::measure(int64_t microBatches, int64_t li
   return whole;
 }
 
-std::optional<SmallVector<PartCost>> ModelMeasure::sampleParts() {
+std::optional<SampledParts> ModelMeasure::sampleParts() {
   PlanOptions few = options;
   few.microBatches = std::min<int64_t>(options.microBatches, 2);
   few.sideBySide = 1;
@@ -101,14 +102,16 @@ std::optional<SmallVector<PartCost>> ModelMeasure::sampleParts() {
     reason = llvm::toString(step.takeError());
     return std::nullopt;
   }
-  SmallVector<PartCost> parts = getPartCosts(*step, plan->getMemory(), received.size());
+  SmallVector<PartCost> parts = getPartCosts(*step, plan->getMemory(), options.cluster->host, received.size());
   for (auto [part, bytes] : llvm::zip_equal(parts, received.asArrayRef()))
     part.received = bytes;
-  return parts;
+  SimReport report;
+  setMeasured(report, *step, *options.cluster, /*hasEvenRouting=*/!options.routing);
+  return SampledParts{std::move(parts), report.measured};
 }
 
-std::optional<SmallVector<PartCost>> mlir::moe::sampleParts(const GraphReader &read, const PlanOptions &options,
-                                                            std::string &reason) {
+std::optional<SampledParts> mlir::moe::sampleParts(const GraphReader &read, const PlanOptions &options,
+                                                   std::string &reason) {
   return ModelMeasure(read, options, reason).sampleParts();
 }
 

@@ -32,10 +32,15 @@ std::optional<WholeModel> measureModel(const GraphReader &read, const PlanOption
 std::optional<WholeModel> measureFilledModel(const GraphReader &read, const PlanOptions &options, int64_t limit,
                                              std::string &reason);
 
+/// The parts of a sample, and the class of measured steps like it.
+struct SampledParts {
+  SmallVector<PartCost> parts;
+  std::optional<StepClass> measured;
+};
+
 /// Compiles and simulates a step of one stage in one micro-batch or, if options.microBatches is more, in two, and
 /// returns the cost of each part. It is like measureModel() in all else.
-std::optional<SmallVector<PartCost>> sampleParts(const GraphReader &read, const PlanOptions &options,
-                                                 std::string &reason);
+std::optional<SampledParts> sampleParts(const GraphReader &read, const PlanOptions &options, std::string &reason);
 
 } // namespace mlir::moe
 

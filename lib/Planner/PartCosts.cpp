@@ -33,8 +33,8 @@ struct Block {
 
 class PartCosts {
 public:
-  PartCosts(const SimResult &step, size_t numParts)
-      : step(step), program(step.programs[step.ranks.front().program]), parts(numParts) {}
+  PartCosts(const SimResult &step, const HostIssue &host, size_t numParts)
+      : step(step), program(step.programs[step.ranks.front().program]), host(host), parts(numParts) {}
 
   SmallVector<PartCost> get(const ProgramMemory &memory);
 
@@ -58,6 +58,7 @@ private:
 
   const SimResult &step;
   const SimProgram &program;
+  const HostIssue &host;
   SmallVector<PartCost> parts;
   std::vector<Unit> units;  ///< by launch
   std::vector<bool> isOnce; ///< by launch: part of a unit of the first micro-batch alone
@@ -119,8 +120,10 @@ void PartCosts::addSeconds() {
     part.once += took[launch];
     if (unit.microBatch != lastMicroBatch || isOnce[launch])
       continue;
+    const SimLaunch &one = program.launches[launch];
     (unit.isBackward ? part.backward : part.forward) += took[launch];
-    if (program.launches[launch].cost.resource != Resource::Network)
+    (unit.isBackward ? part.backwardIssue : part.forwardIssue) += host.getLaunchSeconds(one.kernel, one.cost.resource);
+    if (one.cost.resource != Resource::Network)
       continue;
     (unit.isBackward ? part.backwardExposed : part.forwardExposed) += took[launch];
     (unit.isBackward ? part.backwardExchange : part.forwardExchange) += each[launch];
@@ -333,6 +336,7 @@ SmallVector<PartCost> PartCosts::get(const ProgramMemory &memory) {
   return std::move(parts);
 }
 
-SmallVector<PartCost> mlir::moe::getPartCosts(const SimResult &step, const ProgramMemory &memory, size_t numParts) {
-  return PartCosts(step, numParts).get(memory);
+SmallVector<PartCost> mlir::moe::getPartCosts(const SimResult &step, const ProgramMemory &memory, const HostIssue &host,
+                                              size_t numParts) {
+  return PartCosts(step, host, numParts).get(memory);
 }

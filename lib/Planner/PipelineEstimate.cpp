@@ -25,7 +25,8 @@ static bool isBackward(const PipelineUnit &unit) { return unit.work != StageWork
 namespace {
 /// The work of a stage for each micro-batch, and its memory on the device.
 struct StageCost {
-  double forward = 0, backward = 0; ///< seconds
+  double forward = 0, backward = 0;                       ///< seconds
+  double window = 0, forwardIssue = 0, backwardIssue = 0; ///< seconds, as in PartCost
   /// Seconds of computation among these, and seconds of all exchanges.
   double forwardCompute = 0, backwardCompute = 0, forwardExchange = 0, backwardExchange = 0;
   double receiveSeconds = 0;                  ///< transfer from the stage before it, and also back to it
@@ -50,10 +51,11 @@ public:
                PipelineOrders &orders)
       : shape(shape), orders(orders), mostReceived(mostReceived), parts(parts) {}
 
-  bool cut(function_ref<double(double)> getTransferSeconds);
+  bool cut(ArrayRef<int64_t> boundaries, function_ref<double(double)> getTransferSeconds);
   PipelineEstimate play(int64_t microBatches);
 
 private:
+  bool cutEvenly();
   void addStage(ArrayRef<const PartCost *> own, Device &device, function_ref<double(double)> getTransferSeconds);
   double getReady(const PipelineUnit &unit) const;
   double getSeconds(const PipelineWindow &window) const;
@@ -83,6 +85,9 @@ void PipelinePlay::addStage(ArrayRef<const PartCost *> own, Device &device,
   for (const PartCost *part : own) {
     stage.forward += part->forward;
     stage.backward += part->backward;
+    stage.window += part->window;
+    stage.forwardIssue += part->forwardIssue;
+    stage.backwardIssue += part->backwardIssue;
     stage.forwardCompute += part->forward - part->forwardExposed;
     stage.backwardCompute += part->backward - part->backwardExposed;
     stage.forwardExchange += part->forwardExchange;
@@ -104,7 +109,7 @@ void PipelinePlay::addStage(ArrayRef<const PartCost *> own, Device &device,
   }
 }
 
-bool PipelinePlay::cut(function_ref<double(double)> getTransferSeconds) {
+bool PipelinePlay::cutEvenly() {
   // Parts that may begin a stage, and the number of parts.
   SmallVector<size_t> begins = {0};
   for (size_t part = 1; part < parts.size(); ++part)
@@ -123,6 +128,16 @@ bool PipelinePlay::cut(function_ref<double(double)> getTransferSeconds) {
     return false;
   first = llvm::map_to_vector<6>(cutIntoStages(problem), [&](size_t part) { return begins[part]; });
   first.push_back(parts.size());
+  return true;
+}
+
+bool PipelinePlay::cut(ArrayRef<int64_t> boundaries, function_ref<double(double)> getTransferSeconds) {
+  if (boundaries.empty() ? !cutEvenly()
+                         : static_cast<int64_t>(boundaries.size()) != shape.stages + 1 ||
+                               boundaries.back() != static_cast<int64_t>(parts.size()))
+    return false;
+  if (!boundaries.empty())
+    first.assign(boundaries.begin(), boundaries.end());
   devices.resize(shape.devices);
   for (auto [stage, device] : llvm::enumerate(getStageDevices(shape)))
     addStage(parts.slice(first[stage], first[stage + 1] - first[stage]), devices[device], getTransferSeconds);
@@ -140,15 +155,20 @@ double PipelinePlay::getReady(const PipelineUnit &unit) const {
 }
 
 double PipelinePlay::getSeconds(const PipelineWindow &window) const {
-  double alone = 0, compute = 0, exchange = 0, longest = 0;
+  double alone = 0, compute = 0, exchange = 0, longest = 0, together = 0, issue = 0;
   for (const PipelineUnit &unit : window) {
     const StageCost &stage = stages[unit.stage];
     double seconds = isBackward(unit) ? stage.backward : stage.forward;
     alone += seconds;
     longest = std::max(longest, seconds);
+    // The window of a stage has its forward and its backward.
+    together += stage.window / 2;
+    issue += isBackward(unit) ? stage.backwardIssue : stage.forwardIssue;
     compute += isBackward(unit) ? stage.backwardCompute : stage.forwardCompute;
     exchange += isBackward(unit) ? stage.backwardExchange : stage.forwardExchange;
   }
+  if (window.size() > 1 && together > 0)
+    return std::max({together, longest, issue});
   return window.size() == 1 ? alone : std::min(alone, std::max({compute, exchange, longest}));
 }
 
@@ -196,7 +216,8 @@ PipelineEstimate PipelinePlay::play(int64_t microBatches) {
 }
 
 std::optional<PipelineEstimate> mlir::moe::estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
-                                                            const PipelineShape &shape, PipelineOrders &orders,
+                                                            const PipelineShape &shape, ArrayRef<int64_t> boundaries,
+                                                            PipelineOrders &orders,
                                                             function_ref<double(double)> getTransferSeconds) {
   SmallVector<const PartCost *> parts;
   auto add = [&](ArrayRef<PartCost> some) { llvm::append_range(parts, llvm::make_pointer_range(some)); };
@@ -205,7 +226,7 @@ std::optional<PipelineEstimate> mlir::moe::estimatePipeline(const ModelCost &cos
     add(cost.kindParts[kind]);
   add(cost.end);
   PipelinePlay pipeline(parts, cost.mostReceived, shape, orders);
-  if (!pipeline.cut(getTransferSeconds))
+  if (!pipeline.cut(boundaries, getTransferSeconds))
     return std::nullopt;
   // Once the pipeline is full, each round of micro-batches takes as long as the one before.
   bool isInterleaved = shape.getStagesPerDevice() > 1;

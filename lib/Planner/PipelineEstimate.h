@@ -24,17 +24,20 @@ private:
 
 struct PipelineEstimate {
   double seconds = 0;
-  double bytes = 0; ///< bytes of the device that needs the most
+  double bytes = 0;                    ///< bytes of the device that needs the most; 0: not known
+  std::optional<StepClass> measured{}; ///< as in ModelCost
   /// As moe-cut-stages takes them; empty without a pipeline.
   SmallVector<int64_t> stageBoundaries;
 };
 
-/// Cuts the model into stages of about equal time, and plays them in the order of moe-order-micro-batches. A window of
-/// two units takes the longest of their computation, their exchanges, and each unit alone. `kindOf` is the place of
-/// each block in cost.kindParts. `getTransferSeconds` returns the seconds of a transfer of so many bytes to the next
-/// stage. None if the model has too few parts.
+/// Cuts the model at `boundaries`, or into stages of about equal time if there are none, and plays the stages in the
+/// order of moe-order-micro-batches. A window of two units takes the time of PartCost::window, or else the longest of
+/// their computation, their exchanges, and each unit alone. `kindOf` is the place of each block in cost.kindParts.
+/// `getTransferSeconds` returns the seconds of a transfer of so many bytes to the next stage. None if the model has too
+/// few parts, or others than `boundaries` say.
 std::optional<PipelineEstimate> estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
-                                                 const PipelineShape &shape, PipelineOrders &orders,
+                                                 const PipelineShape &shape, ArrayRef<int64_t> boundaries,
+                                                 PipelineOrders &orders,
                                                  function_ref<double(double)> getTransferSeconds);
 
 } // namespace mlir::moe

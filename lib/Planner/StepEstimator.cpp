@@ -6,8 +6,8 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-StepEstimator::StepEstimator(const ModelSource &source, const PlanOptions &options, int64_t world)
-    : source(source), options(options), world(world), kinds(getKinds(source)) {
+StepEstimator::StepEstimator(const ModelSource &source, const PlanOptions &options, int64_t world, SampleSize size)
+    : source(source), options(options), world(world), size(size), kinds(getKinds(source)) {
   for (int64_t kind : source.kinds)
     kindOf.push_back(llvm::find(kinds, kind) - kinds.begin());
 }
@@ -52,27 +52,35 @@ static std::string getSampleName(StepChoice choice, Launches launches, bool isBe
   return llvm::formatv("{0} {1} {2}", describeOptions(choice), static_cast<int>(launches), isBesideOthers);
 }
 
-const StepEstimator::Sample &StepEstimator::getSample(const Candidate &candidate, int64_t dp, bool isRough) {
+template <class Cost>
+const StepEstimator::Sample<Cost> &StepEstimator::find(Samples<Cost> &known, StringRef name,
+                                                       function_ref<std::optional<Cost>(std::string &)> take) {
+  {
+    std::lock_guard lock(mutex);
+    if (auto one = known.find(name); one != known.end())
+      return *one->second;
+  }
+  auto sample = std::make_unique<Sample<Cost>>();
+  sample->cost = take(sample->reason);
+  std::lock_guard lock(mutex);
+  // Another thread may have inserted the sample.
+  return *known.try_emplace(name, std::move(sample)).first->second;
+}
+
+const StepEstimator::Sample<ModelCost> &StepEstimator::getSample(const Candidate &candidate, int64_t dp, bool isRough) {
   ParallelAttr all = candidate.parallel;
   Launches launches = getLaunches(candidate, options);
   bool isBesideOthers =
       launches == Launches::Reordered || (all.getPp() == 1 && !isRough && exchangesBesideLayers(candidate));
   StepChoice choice = getSampleChoice(candidate, dp);
-  std::string key = getSampleName(choice, launches, isBesideOthers);
-  {
-    std::lock_guard lock(mutex);
-    if (auto known = samples.find(key); known != samples.end())
-      return *known->second;
-  }
-  auto sample = std::make_unique<Sample>();
-  auto take = isBesideOthers ? sampleModelByDifference : sampleModel;
-  PlanOptions one = getChoiceOptions(choice, options);
-  if (launches == Launches::Kept)
-    one.order = OrderPolicy::Program;
-  sample->cost = take(source, kinds, {dp, choice.batch, choice.maxLoad}, one, sample->reason);
-  std::lock_guard lock(mutex);
-  // Another thread may have inserted the sample.
-  return *samples.try_emplace(key, std::move(sample)).first->second;
+  return find<ModelCost>(samples, getSampleName(choice, launches, isBesideOthers), [&](std::string &reason) {
+    PlanOptions one = getChoiceOptions(choice, options);
+    if (launches == Launches::Kept)
+      one.order = OrderPolicy::Program;
+    ModelForm form{dp, choice.batch, choice.maxLoad};
+    return isBesideOthers ? sampleModelByDifference(source, kinds, form, one, reason)
+                          : sampleModel(source, kinds, form, one, size, reason);
+  });
 }
 
 double StepEstimator::getTransferSeconds(int64_t distance, double bytes) {
@@ -147,7 +155,7 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
   // Reordered launches mix the work that is done once with that of micro-batches.
   bool isOfAll = getLaunches(candidate, options) == Launches::Reordered || exchangesBesideLayers(candidate);
   int64_t dp = isOfAll ? onceDp : getSampledDp(candidate.parallel, options.cluster->devicesPerNode);
-  const Sample &sample = getSample(candidate, dp, roughDp.has_value());
+  const Sample<ModelCost> &sample = getSample(candidate, dp, roughDp.has_value());
   if (!sample.cost) {
     reason = sample.reason;
     return std::nullopt;
@@ -164,7 +172,7 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
   plain.sequenceParallel = false;
   plain.batch = 1;
   plain.maxLoad.reset();
-  const Sample &once = getSample(plain, onceDp, roughDp.has_value());
+  const Sample<ModelCost> &once = getSample(plain, onceDp, roughDp.has_value());
   if (!once.cost) {
     reason = once.reason;
     return std::nullopt;
@@ -176,6 +184,21 @@ std::optional<ModelCost> StepEstimator::getCost(Candidate candidate, std::option
   return cost;
 }
 
+/// If the host waits for nothing, it only bounds the time of a window, whatever runs in it. A sample has other bounds
+/// than the model, so that it is taken without the host.
+const StepEstimator::Sample<WindowCost> &StepEstimator::getWindows(const Candidate &candidate) {
+  StepChoice choice = getSampleChoice(candidate, getSampledDp(candidate.parallel, options.cluster->devicesPerNode));
+  choice.pipelineOrder = candidate.pipelineOrder;
+  return find<WindowCost>(windows, getSampleName(choice, Launches::Kept, false), [&](std::string &reason) {
+    PlanOptions one = getChoiceOptions(choice, options);
+    ClusterProfile cluster = *options.cluster;
+    if (cluster.host.awaited.empty() && !cluster.host.countsSeconds)
+      cluster.host = {};
+    one.cluster = &cluster;
+    return sampleWindows(source, kinds, {choice.parallel.getDp(), choice.batch, choice.maxLoad}, one, reason);
+  });
+}
+
 std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candidate, std::string &reason,
                                                         std::optional<int64_t> roughDp) {
   std::optional<ModelCost> cost = getCost(candidate, roughDp, reason);
@@ -183,10 +206,27 @@ std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candida
     return std::nullopt;
   int64_t pp = candidate.parallel.getPp();
   PipelineShape shape{pp, pp * candidate.interleave, candidate.microBatches, options.train};
-  if (pp > 1 && isEstimated(candidate.pipelineOrder))
+  bool hasWindows = size == SampleSize::Large && isOverlapped(candidate.pipelineOrder);
+  if (hasWindows) {
+    const Sample<WindowCost> &sample = getWindows(candidate);
+    if (!sample.cost) {
+      reason = sample.reason;
+      return std::nullopt;
+    }
+    sample.cost->addTo(*cost);
+  }
+  if ((pp > 1 && isEstimated(candidate.pipelineOrder)) || hasWindows)
     shape.order = candidate.pipelineOrder;
+  // A search changes a candidate, and then finds other boundaries.
+  ArrayRef<int64_t> boundaries = size == SampleSize::Large ? ArrayRef(candidate.stageBoundaries) : ArrayRef<int64_t>();
   std::optional<PipelineEstimate> estimate = estimatePipeline(
-      *cost, kindOf, shape, orders, [&](double bytes) { return getTransferSeconds(world / pp, bytes); });
+      *cost, kindOf, shape, boundaries, orders, [&](double bytes) { return getTransferSeconds(world / pp, bytes); });
+  if (estimate) {
+    estimate->measured = cost->measured;
+    // One unit of a window grows on the layers on which the other one shrinks. Samples do not tell their memory.
+    if (hasWindows && pp == 1)
+      estimate->bytes = 0;
+  }
   if (!estimate)
     reason = "the model can be cut in fewer places than " + std::to_string(shape.stages) + " stages need";
   return estimate;

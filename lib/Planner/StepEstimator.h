@@ -10,7 +10,8 @@
 
 namespace mlir::moe {
 
-/// Relative error of an estimate compared with the compiled step. benchmarks/README.md has the measurement.
+/// Relative error of an estimate from small samples compared with the compiled step. benchmarks/README.md has the
+/// measurement.
 inline constexpr double kEstimateError = 0.05;
 
 /// parallel.getDp(), halved while it is more than `most` and the groups of `parallel` still divide the ranks.
@@ -25,8 +26,9 @@ struct BlockParts {
 /// Estimates steps of candidates. A sample is compiled once, whatever pipeline it is for. Several threads may use it.
 class StepEstimator {
 public:
-  /// `source` is of a whole model.
-  StepEstimator(const ModelSource &source, const PlanOptions &options, int64_t world);
+  /// `source` is of a whole model. Large samples take longer, and measure windows of two units.
+  StepEstimator(const ModelSource &source, const PlanOptions &options, int64_t world,
+                SampleSize size = SampleSize::Small);
 
   /// None if it is not possible; `reason` says why. With `roughDp` the samples have one micro-batch, and the work that
   /// is done once is that on so many data-parallel ranks.
@@ -36,12 +38,18 @@ public:
   std::optional<BlockParts> countParts(const Candidate &candidate, std::string &reason);
 
 private:
-  struct Sample {
-    std::optional<ModelCost> cost;
+  template <class Cost> struct Sample {
+    std::optional<Cost> cost;
     std::string reason; ///< why there is none
   };
+  template <class Cost> using Samples = llvm::StringMap<std::unique_ptr<Sample<Cost>>>;
+  /// The sample of that name, which `take` takes if it is new.
+  template <class Cost>
+  const Sample<Cost> &find(Samples<Cost> &known, StringRef name,
+                           function_ref<std::optional<Cost>(std::string &reason)> take);
   /// Takes the sample from one compilation if `isRough`, even if exchanges of a block run beside other blocks.
-  const Sample &getSample(const Candidate &candidate, int64_t dp, bool isRough);
+  const Sample<ModelCost> &getSample(const Candidate &candidate, int64_t dp, bool isRough);
+  const Sample<WindowCost> &getWindows(const Candidate &candidate);
   /// The sample of a micro-batch, with the costs that are done and held once from another one.
   std::optional<ModelCost> getCost(Candidate candidate, std::optional<int64_t> roughDp, std::string &reason);
   /// Seconds in which each rank of a stage sends `bytes` to the rank `distance` after it.
@@ -50,11 +58,13 @@ private:
   const ModelSource &source;
   const PlanOptions &options;
   int64_t world;
+  SampleSize size;
   SmallVector<int64_t> kinds;
   SmallVector<size_t> kindOf; ///< place of each block in `kinds`
   PipelineOrders orders;
   std::mutex mutex; ///< protects the members below
-  llvm::StringMap<std::unique_ptr<Sample>> samples;
+  Samples<ModelCost> samples;
+  Samples<WindowCost> windows;
   std::unique_ptr<CostModel> model;
   std::map<std::pair<int64_t, int64_t>, double> transfers; ///< seconds by distance and bytes
 };

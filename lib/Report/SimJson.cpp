@@ -22,6 +22,16 @@ static void writeHeader(json::OStream &json, const SimHeader &header) {
     writeText(json, "dropless_rows", header.load);
 }
 
+static void writeMeasured(json::OStream &json, const std::optional<StepClass> &measured) {
+  if (measured)
+    json.attributeObject("measured_steps", [&] {
+      json.attribute("low", measured->low);
+      json.attribute("high", measured->high);
+      json.attribute("steps", measured->steps);
+      json.attribute("sources", measured->sources);
+    });
+}
+
 /// Null if the value is not known.
 static json::Value getKnown(double value) { return value > 0 ? json::Value(value) : json::Value(nullptr); }
 
@@ -173,13 +183,7 @@ static void writeSums(json::OStream &json, const SimReport &report) {
     json.attribute("compute_error_s", report.critical.computeErrors.getSeconds());
     json.attribute("communication_error_s", report.critical.communicationErrors.getSeconds());
   });
-  if (report.measured)
-    json.attributeObject("measured_steps", [&] {
-      json.attribute("low", report.measured->low);
-      json.attribute("high", report.measured->high);
-      json.attribute("steps", report.measured->steps);
-      json.attribute("sources", report.measured->sources);
-    });
+  writeMeasured(json, report.measured);
   json.attributeObject("mean", [&] { writeUse(json, report.mean); });
   writeObjects(json, "kernels", report.kernels, writeKernel);
 }
@@ -228,6 +232,19 @@ void mlir::moe::writeJson(const SimHeader &header, const SimResult &result, cons
             json.value(json::Array{point.seconds, point.bytes});
         });
       });
+  });
+  os << "\n";
+}
+
+void mlir::moe::writeJson(const SimHeader &header, const SampledStep &step, llvm::raw_ostream &os) {
+  json::OStream json(os, /*IndentSize=*/2);
+  json.object([&] {
+    writeHeader(json, header);
+    json.attribute("from_samples", true);
+    json.attribute("num_ranks", step.ranks);
+    json.attribute("step_s", step.seconds);
+    json.attribute("peak_bytes", getKnown(step.bytes));
+    writeMeasured(json, step.measured);
   });
   os << "\n";
 }

@@ -38,15 +38,12 @@ static std::string fit(const std::string &text, size_t width) {
   return text + std::string(width - text.size(), ' ');
 }
 
-static void printHeader(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
-  os << "plan        " << header.plan << ", " << header.schedule << ", " << header.mode << ", " << report.numRanks
-     << (report.numRanks == 1 ? " rank" : " ranks");
-  if (static_cast<int64_t>(result.ranks.size()) != report.numRanks)
-    os << " (" << result.ranks.size() << " simulated, the others do the same)";
-  if (!result.isWhole()) {
-    const SimProgram::Loop &loop = result.programs.front().loop;
-    os << "\nloop        " << loop.all << " iterations (" << loop.count << " simulated, the others repeat these)";
-  }
+static void printPlan(const SimHeader &header, int64_t ranks, raw_ostream &os) {
+  os << "plan        " << header.plan << ", " << header.schedule << ", " << header.mode << ", " << ranks
+     << (ranks == 1 ? " rank" : " ranks");
+}
+
+static void printCluster(const SimHeader &header, raw_ostream &os) {
   os << "\ncluster     " << header.cluster;
   if (!header.framework.empty())
     os << ", framework " << header.framework;
@@ -56,6 +53,17 @@ static void printHeader(const SimHeader &header, const SimResult &result, const 
   if (!header.load.empty())
     os << "dropless    " << header.load << "\n";
   os << "\n";
+}
+
+static void printHeader(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
+  printPlan(header, report.numRanks, os);
+  if (static_cast<int64_t>(result.ranks.size()) != report.numRanks)
+    os << " (" << result.ranks.size() << " simulated, the others do the same)";
+  if (!result.isWhole()) {
+    const SimProgram::Loop &loop = result.programs.front().loop;
+    os << "\nloop        " << loop.all << " iterations (" << loop.count << " simulated, the others repeat these)";
+  }
+  printCluster(header, os);
 }
 
 static void printSpeed(const SimReport &report, raw_ostream &os) {
@@ -71,16 +79,20 @@ static void printSpeed(const SimReport &report, raw_ostream &os) {
   os << format(speed.tokensPerSecond < 10 ? ", %.3g" : ", %.0f", speed.tokensPerSecond) << " tokens/s a device\n";
 }
 
-/// Prints how far measured steps of this kind were off, and then the errors of single kernels and exchanges.
-static void printErrors(const SimResult &result, const SimReport &report, raw_ostream &os) {
-  const CriticalUse &critical = report.critical;
-  auto scaled = [&](double factor) { return format("%.4g", factor * result.seconds / millisecond); };
+/// Prints how far measured steps of this kind were off.
+static void printHowSure(const std::optional<StepClass> &steps, double seconds, raw_ostream &os) {
+  auto scaled = [&](double factor) { return format("%.4g", factor * seconds / millisecond); };
   os << "how sure    ";
-  if (const std::optional<StepClass> &steps = report.measured)
+  if (steps)
     os << scaled(steps->low) << " to " << scaled(steps->high) << " ms: " << describeTimes(*steps) << "\n            ("
        << describeCount(*steps) << "; expect two thirds of steps in this range)\n";
   else
     os << "unknown: " << kNoMeasuredSteps << "\n";
+}
+
+static void printErrors(const SimResult &result, const SimReport &report, raw_ostream &os) {
+  const CriticalUse &critical = report.critical;
+  printHowSure(report.measured, result.seconds, os);
   auto error = [](const ErrorBudget &errors, double seconds) { return formatPercent(errors.getSeconds(), seconds); };
   os << "kernels     ";
   if (critical.fitted == 0)
@@ -91,6 +103,12 @@ static void printErrors(const SimResult &result, const SimReport &report, raw_os
        << formatPercent(critical.fitted, result.seconds);
   os << ";\n            " << formatPercent(critical.extrapolated, result.seconds)
      << " of the critical path is extrapolated\n";
+}
+
+static void printMemory(const SimHeader &header, double peak, raw_ostream &os) {
+  os << "memory      " << scale(peak, "B") << " at most";
+  if (header.memoryBytes > 0)
+    os << ", " << formatPercent(peak, header.memoryBytes) << " of a device's " << scale(header.memoryBytes, "B");
 }
 
 static void printStep(const SimHeader &header, const SimResult &result, const SimReport &report, raw_ostream &os) {
@@ -113,10 +131,7 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
        << scale(result.sent.betweenNodes, "B") << " between nodes\n";
   if (result.ranks.empty())
     return;
-  double peak = report.ranks[report.largestMemoryRank].peakBytes;
-  os << "memory      " << scale(peak, "B") << " at most";
-  if (header.memoryBytes > 0)
-    os << ", " << formatPercent(peak, header.memoryBytes) << " of a device's " << scale(header.memoryBytes, "B");
+  printMemory(header, report.ranks[report.largestMemoryRank].peakBytes, os);
   os << " (" << getRankName(result.ranks[report.largestMemoryRank]) << ")\n";
 }
 
@@ -228,6 +243,20 @@ void mlir::moe::printText(const SimHeader &header, const SimResult &result, cons
   printPoints(header, result, report, os);
   printStreams(result, report, os);
   printKernels(result, report, os);
+}
+
+void mlir::moe::printText(const SimHeader &header, const SampledStep &step, raw_ostream &os) {
+  printPlan(header, step.ranks, os);
+  os << ", from samples of its blocks";
+  printCluster(header, os);
+  os << "step        " << format("%.3f ms\n", step.seconds / millisecond);
+  printHowSure(step.measured, step.seconds, os);
+  if (step.bytes == 0) {
+    os << "memory      not known: samples do not tell that of two micro-batches on one stage\n";
+    return;
+  }
+  printMemory(header, step.bytes, os);
+  os << "\n";
 }
 
 void mlir::moe::printComparison(const Comparison &comparison, raw_ostream &os) {

@@ -86,6 +86,11 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
                     "   drops lets --schedule=auto take schedules that drop other tokens than the\n"
                     "   baseline; all does not include it"),
            cl::value_desc("options"), cl::CommaSeparated, cl::cat(category)),
+      stageBlocks("stage-blocks", cl::CommaSeparated,
+                  cl::desc("Number of the model's blocks in each stage of a pipeline, in the order of the\n"
+                           "   model. Needs --whole-model. Default: stages take about equal time.\n"
+                           "   Example: 11,12,12,13"),
+                  cl::value_desc("numbers"), cl::Hidden, cl::cat(category)),
       globalBatch("global-batch",
                   cl::desc("Sequences in one step of all ranks (GBS): dp x --batch x --micro-batches.\n"
                            "   Give this or --micro-batches. In moe-plan 4 per GPU, and at least 256"),
@@ -135,6 +140,8 @@ FailureOr<PlanOptions> CompileCommandLine::getOptions(MLIRContext &context, cons
     return emitUsageError(context) << "expected --world=RANKS together with --parallel=auto: each needs the other";
   if (!parseObjective(objective))
     return reportUnknownName(context, objective, {"throughput", "step-time"});
+  if (!stageBlocks.empty() && (isOpen() || isGraph() || groups.pp.value_or(1) == 1))
+    return emitUsageError(context) << "--stage-blocks needs a configuration, and more than one stage in --parallel";
   if (objective.getNumOccurrences() && !isOpen())
     return emitUsageError(context)
            << "--objective needs --parallel=auto: with given groups all steps have as many tokens";
@@ -294,6 +301,28 @@ FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(Session &session, c
   search.source = std::move(*source);
   addJob(search);
   return search;
+}
+
+FailureOr<SampledStep> CompileCommandLine::sampleStep(Session &session, const PlanOptions &options) const {
+  FailureOr<SmallVector<ImportShape>> shapes = getShapes();
+  if (failed(shapes))
+    return failure();
+  if (isGraph() || isOpen() || shapes->size() > 1)
+    return emitUsageError(session.context)
+           << "samples need a configuration, the sizes of --parallel, one --batch and one --seq";
+  FailureOr<ModelSource> source = getSource(session, shapes->front());
+  if (failed(source))
+    return failure();
+  if (source->kinds.empty())
+    return emitUsageError(session.context) << "samples need a whole model: --whole-model";
+  Candidate candidate;
+  static_cast<StepChoice &>(candidate) = options;
+  candidate.batch = shapes->front().batch;
+  std::string reason;
+  std::optional<SampledStep> step = moe::sampleStep(*source, options, candidate, reason);
+  if (!step)
+    return emitUsageError(session.context) << "samples do not tell the step: " << reason;
+  return *step;
 }
 
 FailureOr<OwningOpRef<ModuleOp>> CompileCommandLine::compileAuto(Session &session, const PlanOptions &options) const {

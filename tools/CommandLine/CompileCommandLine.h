@@ -31,8 +31,11 @@ public:
   /// search on `ranks`, or an open --parallel, chooses the groups and their options. With 0 `ranks` they are the job's,
   /// on --world or as many ranks as it starts. Fails if there is neither a model nor a job.
   LogicalResult takeJob(MLIRContext &context, int64_t ranks = 0);
-  /// Lets stages of a pipeline begin where the job's do, unless its groups were replaced.
-  LogicalResult setJobStages(Session &session, PlanOptions &options) const;
+  /// Lets stages of a pipeline begin with the blocks of --stage-blocks, or else where the job's do, unless its groups
+  /// were replaced.
+  LogicalResult setStages(Session &session, PlanOptions &options) const;
+  /// The step of `options`, which are getOptions()', from samples of a configuration's blocks.
+  FailureOr<SampledStep> sampleStep(Session &session, const PlanOptions &options) const;
   /// Replaces the model by `name`.
   void setInput(llvm::StringRef name) { input = name.str(); }
 
@@ -76,6 +79,8 @@ private:
   /// The job's options that do not depend on its groups, and then those that do.
   void setStepDefaults(bool isOpen);
   void setPlanDefaults();
+  /// The first block of each stage, by --stage-blocks.
+  FailureOr<SmallVector<int64_t>> readStageBlocks(MLIRContext &context, int64_t stages, int64_t blocks) const;
   /// Lets `search` compare its choice with the job, if there is one, and adds the job's values to those that are open.
   void addJob(ParallelSearchInput &search) const;
   FailureOr<ModelSource> getSource(Session &session, ImportShape shape) const;
@@ -96,6 +101,7 @@ private:
   llvm::cl::opt<Bytes> memoryLimit;
   llvm::cl::opt<int64_t> world;
   llvm::cl::list<std::string> vary;
+  llvm::cl::list<int64_t> stageBlocks;
   llvm::cl::opt<int64_t> globalBatch;
   llvm::cl::opt<unsigned> threads;
   llvm::cl::opt<bool> reference, exhaustive;

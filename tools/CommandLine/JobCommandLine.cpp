@@ -71,24 +71,42 @@ LogicalResult CompileCommandLine::takeJob(MLIRContext &context, int64_t ranks) {
   return success();
 }
 
-/// Lets stages of `plan` begin with the job's blocks; otherwise they take about equal time.
-static void setStages(MLIRContext &context, const MegatronJob &job, const ModelSource &source,
-                      const PlanOptions &options, Candidate &plan) {
+/// Lets stages of `plan` begin with these blocks; otherwise they take about equal time.
+static void cutAtBlocks(MLIRContext &context, ArrayRef<int64_t> firstBlocks, const ModelSource &source,
+                        const PlanOptions &options, Candidate &plan) {
   int64_t stages = plan.parallel.getPp() * plan.interleave;
-  if (plan.parallel.getPp() == 1 || static_cast<int64_t>(job.firstBlocks.size()) != stages)
+  if (plan.parallel.getPp() == 1 || static_cast<int64_t>(firstBlocks.size()) != stages)
     return;
   std::string reason;
   if (std::optional<SmallVector<int64_t>> parts = getBlockParts(source, options, plan, reason))
-    plan.stageBoundaries = getStageBoundaries(*parts, job.firstBlocks);
+    plan.stageBoundaries = getStageBoundaries(*parts, firstBlocks);
   if (plan.stageBoundaries.empty())
     emitWarning(UnknownLoc::get(&context))
-        << "stages of the job take about equal time in MoePlan, and do not begin with "
-           "the blocks that the job says"
+        << "stages take about equal time, and do not begin with the blocks that are asked for"
         << (reason.empty() ? "" : ": " + reason);
 }
 
-LogicalResult CompileCommandLine::setJobStages(Session &session, PlanOptions &options) const {
-  if (!job || isOpen() || !options.stageBoundaries.empty())
+FailureOr<SmallVector<int64_t>> CompileCommandLine::readStageBlocks(MLIRContext &context, int64_t stages,
+                                                                    int64_t blocks) const {
+  auto fail = [&] {
+    return emitUsageError(context) << "expected --stage-blocks to name the blocks of " << stages
+                                   << " stages, at least 0 each and " << blocks << " together";
+  };
+  SmallVector<int64_t> first;
+  int64_t next = 0;
+  for (int64_t count : stageBlocks) {
+    if (count < 0 || count > blocks)
+      return fail();
+    first.push_back(next);
+    next += count;
+  }
+  if (next != blocks || static_cast<int64_t>(first.size()) != stages)
+    return fail();
+  return first;
+}
+
+LogicalResult CompileCommandLine::setStages(Session &session, PlanOptions &options) const {
+  if (isOpen() || !options.stageBoundaries.empty() || (!job && stageBlocks.empty()))
     return success();
   FailureOr<SmallVector<ImportShape>> shapes = getShapes();
   if (failed(shapes))
@@ -96,10 +114,16 @@ LogicalResult CompileCommandLine::setJobStages(Session &session, PlanOptions &op
   FailureOr<ModelSource> source = getSource(session, shapes->front());
   if (failed(source))
     return failure();
-  Candidate plan = job->plan;
+  Candidate plan;
   static_cast<StepChoice &>(plan) = options;
   plan.batch = shapes->front().batch;
-  setStages(session.context, *job, *source, options, plan);
+  FailureOr<SmallVector<int64_t>> first = job ? job->firstBlocks : SmallVector<int64_t>();
+  if (!stageBlocks.empty())
+    first = readStageBlocks(session.context, plan.parallel.getPp() * plan.interleave,
+                            static_cast<int64_t>(source->kinds.size()));
+  if (failed(first))
+    return failure();
+  cutAtBlocks(session.context, *first, *source, options, plan);
   options.stageBoundaries = plan.stageBoundaries;
   return success();
 }
@@ -114,7 +138,8 @@ void CompileCommandLine::addJob(ParallelSearchInput &search) const {
   if (!job)
     return;
   search.request.job = job->plan;
-  setStages(*search.options.parallel.getContext(), *job, search.source, search.options, *search.request.job);
+  cutAtBlocks(*search.options.parallel.getContext(), job->firstBlocks, search.source, search.options,
+              *search.request.job);
   addValue(search.request.space.batches, job->plan.batch);
   addValue(search.request.space.interleaves, job->plan.interleave);
 }

@@ -406,7 +406,7 @@ static LogicalResult run(Session &session, bool &isProved) {
     return emitUsageError(context) << "--prove needs a plan of a whole step";
   if (emit == Emit::SharedLibrary && output == "-" && !printPipeline && !proves)
     return emitUsageError(context) << "expected -o FILE for a plan .so";
-  if (failed(compiling.setJobStages(session, *options)))
+  if (failed(compiling.setStages(session, *options)))
     return failure();
   options->findChanges = !explanations.empty();
   if (halves && failed(checkHalves(context, *options)))

@@ -54,6 +54,11 @@ static cl::opt<bool> allIterations("all-iterations",
 static cl::opt<bool> allRanks("all-ranks",
                               cl::desc("Simulate every rank. Default: one rank stands for all that do the same"),
                               cl::Hidden, cl::cat(category));
+static cl::opt<bool>
+    fromSamples("from-samples",
+                cl::desc("Compose the step of a whole model from a few of its blocks and micro-batches,\n"
+                         "   in about a second. There is no timeline. Default: off"),
+                cl::cat(category));
 static cl::opt<std::string>
     jsonFile("json",
              cl::desc("Print one JSON object instead of tables, or write it to this file beside the\n"
@@ -247,6 +252,45 @@ static LogicalResult writeOutputs(MLIRContext &context, StringRef command, const
   });
 }
 
+/// Fails if an option needs the launches of a whole step.
+static LogicalResult checkSampled(MLIRContext &context) {
+  std::reference_wrapper<const cl::Option> others[] = {
+      network,  writeRouting, iteration, stragglers,   linkFaults,        emulateLinks, allIterations,
+      allRanks, traceFile,    htmlFile,  chakraFolder, rooflineSchedules, compareFile};
+  for (const cl::Option &other : others)
+    if (other.getNumOccurrences())
+      return emitUsageError(context) << "--from-samples cannot be combined with --" << other.ArgStr
+                                     << ", which needs all launches of a step";
+  return success();
+}
+
+/// Prints a step from samples.
+static LogicalResult runSampled(Session &session, const PlanOptions &options) {
+  if (failed(checkSampled(session.context)))
+    return failure();
+  FailureOr<SampledStep> step = compiling.sampleStep(session, options);
+  if (failed(step))
+    return failure();
+  SimHeader header;
+  header.plan = compiling.getInput();
+  header.cluster = options.cluster->name;
+  header.framework = options.cluster->framework;
+  header.precision = options.cluster->precision.name;
+  header.schedule = options.schedule;
+  header.mode = options.train ? "train" : "forward";
+  header.form = "closed-form";
+  header.routing = routingOptions.describe();
+  header.memoryBytes = options.cluster->getPlanBytes();
+  auto printJson = [&](llvm::raw_ostream &os) { writeJson(header, *step, os); };
+  if (isJson() && !isJsonPrinted() && failed(writeFile(session.context, jsonFile, printJson)))
+    return failure();
+  return writeFile(session.context, "-", [&](llvm::raw_ostream &os) {
+    if (isJsonPrinted())
+      return printJson(os);
+    printText(header, *step, os);
+  });
+}
+
 /// Simulates a step of a plan under the options' conditions.
 static FailureOr<SimResult> simulatePlan(MLIRContext &context, ModuleOp plan, const ClusterProfile &cluster,
                                          bool isFirst) {
@@ -314,8 +358,10 @@ static LogicalResult run(Session &session) {
   if (failed(routing))
     return failure();
   options->routing = *routing ? &**routing : nullptr;
-  if (failed(compiling.setJobStages(session, *options)))
+  if (failed(compiling.setStages(session, *options)))
     return failure();
+  if (fromSamples)
+    return runSampled(session, *options);
   if (compiling.isOpen())
     watchInterrupts(*options);
   FailureOr<OwningOpRef<ModuleOp>> input =

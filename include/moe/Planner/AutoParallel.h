@@ -92,6 +92,12 @@ SmallVector<int64_t> getStageBoundaries(ArrayRef<int64_t> blockParts, ArrayRef<i
 /// is `illegal`, and `reason` says why.
 void measureCandidates(const ModelSource &source, const PlanOptions &options, MutableArrayRef<Candidate> candidates);
 
+/// Compiles a few blocks in a few micro-batches, and composes the step of `candidate` from their costs. That takes
+/// about a second for any number of blocks, micro-batches and ranks, and differs from the compiled step by the figures
+/// in benchmarks/README.md. None if there is no sample; `reason` says why.
+std::optional<SampledStep> sampleStep(const ModelSource &source, const PlanOptions &options, const Candidate &candidate,
+                                      std::string &reason);
+
 /// Options for the plan of `choice`, which is only compared with others.
 PlanOptions getChoiceOptions(const StepChoice &choice, const PlanOptions &options);
 

@@ -42,6 +42,9 @@ void printComparison(const Comparison &comparison, llvm::raw_ostream &os);
 /// Writes one object, which docs/Outputs.md describes. `comparison` may be null.
 void writeJson(const SimHeader &header, const SimResult &result, const SimReport &report, const Comparison *comparison,
                llvm::raw_ostream &os);
+/// The same for a step from samples.
+void printText(const SimHeader &header, const SampledStep &step, llvm::raw_ostream &os);
+void writeJson(const SimHeader &header, const SampledStep &step, llvm::raw_ostream &os);
 /// Writes a trace for Chrome and Perfetto, in the form that moe-run writes, with one process for each simulated rank.
 void writeTrace(const SimResult &result, llvm::raw_ostream &os);
 

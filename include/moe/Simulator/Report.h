@@ -173,6 +173,13 @@ std::string getLaunchName(const SimProgram &program, uint32_t launch);
 std::string getRankName(const SimRank &rank);
 
 /// Facts that all outputs show.
+/// A step of a whole model, composed of samples of its blocks. Its launches are not known one by one.
+struct SampledStep {
+  int64_t ranks = 0;
+  double seconds = 0, bytes = 0;     ///< bytes of the device that needs the most; 0 if they are not known
+  std::optional<StepClass> measured; ///< as in SimReport
+};
+
 struct SimHeader {
   std::string plan, cluster, schedule, mode;
   std::string form;           ///< closed-form or link-level
