@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Predicts training steps that others measured, and says how far the predictions are from the measurements.
 
-Usage: steps.py --bin DIR [--plans DIR] [--only TEXT,..] [--jobs N] [--again]
+Usage: steps.py --bin DIR [--only TEXT,..] [--jobs N] [--again] [--whole]
                                predicts, and keeps the figures in steps_figures.json
        steps.py                prints the errors of the kept figures
        steps.py --calibrate    also writes them to share/frameworks/megatron.json
        steps.py --pages        also writes docs/Validation.md, its picture, and the sentence in README.md
 
 steps.json has the measured steps: the configuration, the time, and the repository and file that it is from. A step is predicted by moe-sim with
---framework=megatron. With --plans, compiled plans are kept in a folder, so that a change of a profile or of the framework's description needs no
-compilation. The error of a step is predicted / measured - 1.
+--framework=megatron and --from-samples. With --whole it is also compiled and simulated as a whole, which takes minutes for some steps. The error of
+a step is predicted / measured - 1.
 
 A prediction is calibrated by class: how many times as long as predicted the measured steps of this class took. A class needs ten steps of two
 sources. If it has fewer, it is joined with others: graphs first, then routing, nodes, tokens and device. A source is a repository. That of AWS,
@@ -17,7 +17,6 @@ which has all steps on EFA, is divided by model. The calibration is tested on ea
 """
 import argparse
 import concurrent.futures
-import hashlib
 import json
 import math
 import os
@@ -42,9 +41,10 @@ MEGATRON = ("NVIDIA/Megatron-LM", "NVIDIA-NeMo/Megatron-Bridge", "yanring/Megatr
             "NVIDIA/dgxc-benchmarking", "mlcommons", "alibaba/Pai-Megatron-Patch")
 # Steps that contradict themselves, by their ids.
 LEFT_OUT = {"bridge-26.06.01-GPT_OSS_120B-": "60% above the same step of the releases before and after"}
+NUM_BLOCKS = {"qwen3-235b-a22b": 94, "qwen3-30b-a3b": 48, "gpt-oss-120b": 36, "gpt-oss-20b": 24, "kimi-k2": 61, "deepseek-v3": 61,
+              "moonlight-16b-a3b": 27, "llama-4-maverick": 48, "deepseek-v2-lite": 27, "deepseek-v2": 60}
 NEEDED = ("n_gpus", "seq", "mbs", "gbs", "tp", "pp", "ep", "step_ms")
 DEVICES_PER_NODE = 8
-LARGEST_PLAN = 1 << 30  # bytes of a file that moe-sim reads
 TOKEN_BINS = (1000, 2500, 5000)
 # How many steps and sources a class needs, and the keys that are dropped for it, in this order.
 LEAST_ROWS, LEAST_SOURCES = 10, 2
@@ -124,6 +124,31 @@ def get_graph(row):
     return ""
 
 
+def get_stage_blocks(row):
+    """Blocks of each stage: as the source says, or else as Megatron divides them. Where the blocks cannot be divided evenly, the embedding and the
+    head count as a block each, or the last and the first stages have one less."""
+    stages, blocks = row["pp"] * (row.get("vpp") or 1), NUM_BLOCKS[get_model(row)]
+    layout = row.get("pp_layout")
+    if isinstance(layout, str) and layout.startswith("E"):
+        counts = [stage.count("t") for stage in expand_layout(layout).split("|")]
+        if len(counts) == stages and sum(counts) == blocks:
+            return counts
+    if (blocks + 2) % stages == 0 and blocks % stages:
+        return [(blocks + 2) // stages - (stage in (0, stages - 1)) for stage in range(stages)]
+    most = -(-blocks // stages)
+    less = most * stages - blocks
+    ends = sorted(range(stages), key=lambda stage: min(stages - 1 - stage, stage + 0.5))[:less]
+    return [most - (stage in ends) for stage in range(stages)]
+
+
+def expand_layout(layout):
+    """Megatron's layout with all repetitions written out."""
+    while found := re.search(r"\(([^()]*)\)\*(\d+)|([tmEL])\*(\d+)", layout):
+        part, times = (found[1], found[2]) if found[2] else (found[3], found[4])
+        layout = layout[:found.start()] + part * int(times) + layout[found.end():]
+    return layout
+
+
 def get_plan_options(row):
     """The arguments that the plan depends on."""
     cp, etp, vpp = row.get("cp") or 1, row.get("etp") or 1, row.get("vpp") or 1
@@ -140,6 +165,8 @@ def get_plan_options(row):
     schedule = "s1" if row["tp"] > 1 else "baseline"
     if get_dispatcher(row) != "alltoall":
         schedule += "+once:rank" if is_in_node(row) else "+once:node"
+    if row["pp"] > 1:
+        options.append("--stage-blocks=" + ",".join(map(str, get_stage_blocks(row))))
     options += [f"--schedule={schedule}"] + ["--sequence-parallel"] * (row["tp"] > 1) + [f"--interleave={vpp}"] * (vpp > 1)
     return options + ["--pipeline=1f1b-overlap"] * bool(row.get("overlap_a2a"))
 
@@ -158,37 +185,20 @@ def run(command):
     return result.stdout, ""
 
 
-def get_plan(options, row):
-    """The row's compiled plan in the folder of --plans, and the error of its compilation."""
-    arguments = get_plan_options(row)
-    path = os.path.join(options.plans, hashlib.sha256(" ".join(arguments).encode()).hexdigest()[:16] + ".mlir")
-    if os.path.exists(path):
-        return path, ""
-    part = f"{path}.{row['id'][:60].replace('/', '_')}.part"
-    _, error = run([os.path.join(options.bin, "moe-compile"), *arguments, "--emit=plan", "-o", part])
-    if not error:
-        os.rename(part, path)
-    return path, error
-
-
 def predict(options, row):
-    """The figures of a row, or its error."""
-    command = [os.path.join(options.bin, "moe-sim")]
-    path, error = get_plan(options, row) if options.plans else ("", "")
+    """The figures of a row, or its error. `whole_ms` is the same step when all of it is compiled and simulated."""
+    command = [os.path.join(options.bin, "moe-sim"), *get_plan_options(row), *get_framework_options(row)]
+    text, error = run(command + ["--from-samples", "--json"])
     if error:
         return {"error": error}
-    if path and os.path.getsize(path) < LARGEST_PLAN:
-        command += [path, f"--cluster={CLUSTERS[row['gpu']]}"]
-    else:
-        command += get_plan_options(row)
-    text, error = run(command + get_framework_options(row))
-    if error:
-        return {"error": error}
-    line = re.search(r"^time .*", text, re.MULTILINE)[0]
-    shares = {name: float(value) for name, value in re.findall(r"(computation|exposed communication|bubble|other) ([\d.]+)%", line)}
-    memory = re.search(r"^memory +([\d.]+) (GB|MB|TB)", text, re.MULTILINE)
-    return {"step_ms": float(re.search(r"^step +([\d.]+) ms", text, re.MULTILINE)[1]), "parts": shares,
-            "memory_gb": float(memory[1]) * {"MB": 1e-3, "GB": 1, "TB": 1e3}[memory[2]] if memory else None}
+    step = json.loads(text)
+    figure = {"step_ms": round(step["step_s"] * 1e3, 3), "memory_gb": step["peak_bytes"] and round(step["peak_bytes"] / 1e9, 3)}
+    if options.whole:
+        text, error = run(command)
+        if error:
+            return {"error": error}
+        figure["whole_ms"] = float(re.search(r"^step +([\d.]+) ms", text, re.MULTILINE)[1])
+    return figure
 
 
 def predict_all(options, rows, figures):
@@ -462,17 +472,15 @@ def calibrate(figures, data, rows):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("bin", "plans", "only"):
+    for name in ("bin", "only"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--jobs", type=int, default=2)
-    for name in ("again", "calibrate", "pages"):
+    for name in ("again", "whole", "calibrate", "pages"):
         parser.add_argument(f"--{name}", action="store_true")
     options = parser.parse_args(arguments)
     data, figures = load(os.path.join(FOLDER, "steps.json")), load(FIGURES, {})
     rows = [row for row in data["rows"] if not why_not(row)]
     if options.bin:
-        if options.plans:
-            os.makedirs(options.plans, exist_ok=True)
         predict_all(options, rows, figures)
     rows = [row for row in rows if "step_ms" in figures.get(row["id"], {})]
     if not rows:

@@ -151,16 +151,28 @@ class RunTest(unittest.TestCase):
             answers.main(["--only=nothing-such"])
 
     def test_steps_are_kept(self):
-        """A plan is compiled once, and simulated for each step that it is for."""
-        self.write_tool("moe-compile", 'for last; do :; done; while [ "$1" != -o ]; do shift; done; touch "$2"')
-        self.write_tool("moe-sim", "echo 'step        250.500 ms'; echo 'time        computation 60.0%, bubble 40.0%'; echo 'memory      12.5 GB at most'")
+        """The figures of a step, and those of the whole one on demand."""
+        self.write_tool("moe-sim", """case "$*" in
+*--from-samples*) echo '{"step_s": 0.2505, "peak_bytes": 12500000000}';;
+*) echo 'step        251.5 ms';;
+esac""")
         figures = os.path.join(self.folder, "steps.json")
-        arguments = [f"--bin={self.folder}", f"--plans={self.folder}/plans", "--only=bridge-26.04.01-GPT_OSS_120B-H100-64-bf16-gbs1280", "--jobs=1"]
-        with mock.patch.object(steps, "FIGURES", figures), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
-            steps.main(arguments)
-        (kept,) = pages.load(figures).values()
-        self.assertEqual((kept["step_ms"], kept["memory_gb"], kept["parts"]), (250.5, 12.5, {"computation": 60, "bubble": 40}))
-        self.assertEqual(self.count_calls(), 2)
+        arguments = [f"--bin={self.folder}", "--only=bridge-26.04.01-GPT_OSS_120B-H100-64-bf16-gbs1280", "--jobs=1"]
+        for flags, expected in (([], (250.5, 12.5, None)), (["--again", "--whole"], (250.5, 12.5, 251.5))):
+            with mock.patch.object(steps, "FIGURES", figures), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
+                steps.main(arguments + flags)
+            (kept,) = pages.load(figures).values()
+            self.assertEqual((kept["step_ms"], kept["memory_gb"], kept.get("whole_ms")), expected)
+
+    def test_stages_hold_the_blocks_of_the_source(self):
+        """As the layout says, with the embedding and the head as blocks, or with one block less at the ends."""
+        def count(**row):
+            return steps.get_stage_blocks({"tp": 1, **row})
+
+        self.assertEqual(count(model="gpt-oss-120b", pp=4, vpp=1), [9, 9, 9, 9])
+        self.assertEqual(count(model="qwen3-235b-a22b", pp=8, vpp=4), [2] + [3] * 30 + [2])
+        self.assertEqual(count(model="deepseek-v3", pp=4, vpp=4, pp_layout="Et*4|(t*4|)*14tmL"), [4] * 15 + [1])
+        self.assertEqual(count(model="kimi-k2", pp=4, vpp=1), [15, 16, 15, 15])
 
 
 if __name__ == "__main__":
