@@ -178,6 +178,7 @@ llvm::Expected<StepFigures> Evaluator::Plan::simulate() {
   if (report.measured) {
     step.low = report.measured->low;
     step.high = report.measured->high;
+    step.ownSteps = report.measured->isOwn ? report.measured->steps : 0;
   }
   step.uncertainty = step.seconds > 0 ? step.errors.getSeconds() / step.seconds : 0;
   step.limit = describeLimit(report, step.seconds);

@@ -226,6 +226,7 @@ llvm::Error LayerSamples::addSteps(Candidate &candidate) {
       sum.limit = step->limit;
       sum.low = step->low;
       sum.high = step->high;
+      sum.ownSteps = step->ownSteps;
     }
   }
   sum.uncertainty = sum.seconds > 0 ? sum.errors.getSeconds() / sum.seconds : 0;

@@ -40,7 +40,8 @@ static void printStep(const Candidate &one, llvm::raw_ostream &os) {
                        100 * step.parts.getHiddenShare());
   os << "\n        how sure: ";
   if (step.high > 0)
-    os << describeTimes({.low = step.low, .high = step.high}) << "\n";
+    os << describeTimes({.low = step.low, .high = step.high, .steps = step.ownSteps, .isOwn = step.ownSteps > 0})
+       << "\n";
   else
     os << "unknown: " << kNoMeasuredSteps << "\n";
 }

@@ -29,6 +29,7 @@ static void writeMeasured(json::OStream &json, const std::optional<StepClass> &m
       json.attribute("high", measured->high);
       json.attribute("steps", measured->steps);
       json.attribute("sources", measured->sources);
+      json.attribute("own", measured->isOwn);
     });
 }
 

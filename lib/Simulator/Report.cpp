@@ -435,10 +435,16 @@ StepSpeed mlir::moe::getSpeed(const StepWork &work, double seconds, double peakF
 }
 
 std::string mlir::moe::describeTimes(const StepClass &steps) {
+  if (steps.isOwn)
+    return llvm::formatv("anchored in {0} of your own step times, a step takes {1:f2} to {2:f2} times as long",
+                         steps.steps, steps.low, steps.high)
+        .str();
   return llvm::formatv("measured steps of this kind took {0:f2} to {1:f2} times as long", steps.low, steps.high).str();
 }
 
 std::string mlir::moe::describeCount(const StepClass &steps) {
+  if (steps.isOwn)
+    return "your step times and measured pairs";
   return llvm::formatv("{0} steps of {1} source{2}", steps.steps, steps.sources, steps.sources == 1 ? "" : "s").str();
 }
 

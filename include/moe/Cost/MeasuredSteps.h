@@ -28,6 +28,7 @@ struct StepClass {
   /// The middle two thirds of them took `low` to `high` times as long as predicted.
   double low = 0, high = 0;
   int64_t steps = 0, sources = 0;
+  bool isOwn = false; ///< whether they are those of the user's runs, in which the profile is anchored
 
   bool contains(const StepFacts &facts) const {
     return facts.tokens >= minTokens.value_or(0) && (!belowTokens || facts.tokens < *belowTokens) &&

@@ -50,7 +50,8 @@ struct StepFigures {
   double uncertainty = 0;
   /// Two thirds of measured steps of this kind took `low` to `high` times as long; 0 if no such steps are known.
   double low = 0, high = 0;
-  std::string limit; ///< the stream that is busiest, and how much of the step: "compute 83%"
+  int64_t ownSteps = 0; ///< steps of the user's runs that the range rests on; 0: it rests on those of others
+  std::string limit;    ///< the stream that is busiest, and how much of the step: "compute 83%"
 
   /// Speed of one device; zeros if it is not known.
   StepSpeed getSpeed() const { return moe::getSpeed(work, seconds, peakFlops); }
