@@ -2,6 +2,7 @@
 #include "CompileCommandLine.h"
 
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Process.h"
@@ -11,6 +12,7 @@
 #include "moe/Cost/FrameworkProfile.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Frameworks/RunAnchor.h"
 #include "moe/Support/InputFile.h"
 #include "moe/Support/UsageError.h"
 
@@ -86,6 +88,11 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
                     "   drops lets --schedule=auto take schedules that drop other tokens than the\n"
                     "   baseline; all does not include it"),
            cl::value_desc("options"), cl::CommaSeparated, cl::cat(category)),
+      measured("measured",
+               cl::desc("Anchor the times of --framework in step times of your own jobs: logs of\n"
+                        "   Megatron-LM, one for each job, or JSON lists of jobs (docs/Clusters.md).\n"
+                        "   Default: none"),
+               cl::value_desc("file,.."), cl::CommaSeparated, cl::cat(category)),
       stageBlocks("stage-blocks", cl::CommaSeparated,
                   cl::desc("Number of the model's blocks in each stage of a pipeline, in the order of the\n"
                            "   model. Needs --whole-model. Default: stages take about equal time.\n"
@@ -370,23 +377,27 @@ std::string CompileCommandLine::findCluster() const {
   return "";
 }
 
-FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context) const {
+FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context, const RoutingSource *routing) const {
   llvm::Expected<std::string> path = findShareFile("clusters", cluster);
   if (!path)
     return printError(path.takeError());
   llvm::Expected<ClusterProfile> profile = ClusterProfile::load(*path);
   if (!profile)
     return printError(profile.takeError());
-  if (llvm::Error error = useFramework(context, *profile))
+  if (llvm::Error error = useFramework(context, *profile, routing))
     return printError(std::move(error));
   return std::move(*profile);
 }
 
-llvm::Error CompileCommandLine::useFramework(MLIRContext &context, ClusterProfile &profile) const {
+llvm::Error CompileCommandLine::useFramework(MLIRContext &context, ClusterProfile &profile,
+                                             const RoutingSource *routing) const {
   if (framework == "moeplan" && precision.getNumOccurrences() > 0)
     return llvm::createStringError("error: --precision needs --framework, because MoePlan's runtime computes products "
                                    "in --dtype and not in FP8");
   if (framework == "moeplan") {
+    if (!measured.empty())
+      return llvm::createStringError("error: --measured needs --framework, which says whose steps were measured; "
+                                     "moe-calibrate measures a machine for MoePlan's own runtime");
     if (dispatcher.empty() && cudaGraph.empty())
       return llvm::Error::success();
     return llvm::createStringError(Twine("error: --") + (dispatcher.empty() ? cudaGraph : dispatcher).ArgStr +
@@ -405,13 +416,42 @@ llvm::Error CompileCommandLine::useFramework(MLIRContext &context, ClusterProfil
   if (!narrow.empty() && !isGraph() && getDType() != "bf16")
     return llvm::createStringError("error: --precision=" + precision +
                                    " needs --dtype=bf16 but got --dtype=" + getDType());
+  const ClusterProfile cluster = profile;
   if (llvm::Error error = description->apply(profile, {dispatcher, cudaGraph, narrow}))
     return llvm::createStringError("error: " + llvm::toString(std::move(error)));
+  if (!measured.empty())
+    if (llvm::Error error = useMeasured(context, *description, cluster, routing, profile))
+      return error;
   // The schedule of a plan in text is its own, and a search compares schedules with and without.
   if (description->sendsOnce(dispatcher) && !isGraph() && schedule != "auto" && !StringRef(schedule).contains("once:"))
     emitWarning(UnknownLoc::get(&context))
         << "--dispatcher=" << dispatcher << " sends a token once, but --schedule=" << schedule
         << " sends it once for each choice; add once:rank or once:node to the schedule";
+  return llvm::Error::success();
+}
+
+llvm::Error CompileCommandLine::useMeasured(MLIRContext &context, const FrameworkProfile &framework,
+                                            const ClusterProfile &cluster, const RoutingSource *routing,
+                                            ClusterProfile &profile) const {
+  std::vector<MeasuredRun> runs;
+  for (const std::string &path : measured) {
+    llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(path);
+    if (!file)
+      return file.takeError();
+    llvm::Expected<std::vector<MeasuredRun>> its = readMeasuredRuns((*file)->getBuffer(), path);
+    if (!its)
+      return its.takeError();
+    llvm::append_range(runs, *its);
+  }
+  std::vector<std::string> remarks;
+  llvm::Expected<AnchorFit> fit = fitAnchorToRuns(context, runs, cluster, framework, routing, remarks);
+  for (const std::string &remark : remarks)
+    llvm::errs() << remark << "\n";
+  if (!fit)
+    return fit.takeError();
+  printAnchor(runs, *fit, llvm::errs());
+  applyAnchor(fit->anchor, profile);
+  setAnchoredRange(llvm::map_to_vector(runs, [](const MeasuredRun &run) { return run.seconds; }), *fit, profile);
   return llvm::Error::success();
 }
 

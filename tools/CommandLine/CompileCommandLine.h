@@ -12,6 +12,7 @@
 #include "moe/Frameworks/MegatronJob.h"
 
 namespace mlir::moe {
+struct FrameworkProfile;
 
 /// The question of --parallel=auto.
 struct ParallelSearchInput {
@@ -64,8 +65,9 @@ public:
   std::string describeRemedies(Session &session, const PlanRequest &asked, int64_t bytes, int64_t limit) const;
   /// The file that --cluster names, or the shared one of that name; empty where there is none.
   std::string findCluster() const;
-  /// The profile in it, with the times of the framework that --framework names.
-  FailureOr<ClusterProfile> loadCluster(MLIRContext &context) const;
+  /// The profile in it, with the times of the framework that --framework names, anchored in the steps of --measured,
+  /// which have this routing; null: an even one.
+  FailureOr<ClusterProfile> loadCluster(MLIRContext &context, const RoutingSource *routing = nullptr) const;
   /// The batch shapes that --batch and --seq ask for, one unless they are lists.
   FailureOr<SmallVector<ImportShape>> getShapes() const;
   /// Reads an MLIR file as it is, or a configuration in `form`, in the smallest sizes for `reduced`.
@@ -75,7 +77,11 @@ public:
 
 private:
   /// Changes `profile` to the times of --framework. The text of an error is a complete diagnostic.
-  llvm::Error useFramework(MLIRContext &context, ClusterProfile &profile) const;
+  llvm::Error useFramework(MLIRContext &context, ClusterProfile &profile, const RoutingSource *routing) const;
+  /// Anchors `profile`, which has the times of `framework`, in the steps of --measured, and prints them. `cluster` is
+  /// the profile without these times.
+  llvm::Error useMeasured(MLIRContext &context, const FrameworkProfile &framework, const ClusterProfile &cluster,
+                          const RoutingSource *routing, ClusterProfile &profile) const;
   /// The job's options that do not depend on its groups, and then those that do.
   void setStepDefaults(bool isOpen);
   void setPlanDefaults();
@@ -100,7 +106,7 @@ private:
       precision, objective;
   llvm::cl::opt<Bytes> memoryLimit;
   llvm::cl::opt<int64_t> world;
-  llvm::cl::list<std::string> vary;
+  llvm::cl::list<std::string> vary, measured;
   llvm::cl::list<int64_t> stageBlocks;
   llvm::cl::opt<int64_t> globalBatch;
   llvm::cl::opt<unsigned> threads;

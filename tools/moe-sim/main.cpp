@@ -345,7 +345,10 @@ static LogicalResult run(Session &session) {
   MLIRContext &context = session.context;
   if (failed(compiling.takeJob(context)))
     return failure();
-  FailureOr<ClusterProfile> cluster = compiling.loadCluster(context);
+  FailureOr<std::optional<RoutingSource>> routing = routingOptions.getSource(context);
+  if (failed(routing))
+    return failure();
+  FailureOr<ClusterProfile> cluster = compiling.loadCluster(context, *routing ? &**routing : nullptr);
   if (failed(cluster))
     return failure();
   FailureOr<PlanOptions> options = compiling.getOptions(context, *cluster);
@@ -354,9 +357,6 @@ static LogicalResult run(Session &session) {
   if (compiling.isOpen() && !rooflineSchedules.empty())
     return emitUsageError(context) << "--roofline needs sizes in --parallel, such as those that --parallel=auto "
                                       "chose";
-  FailureOr<std::optional<RoutingSource>> routing = routingOptions.getSource(context);
-  if (failed(routing))
-    return failure();
   options->routing = *routing ? &**routing : nullptr;
   if (failed(compiling.setStages(session, *options)))
     return failure();
