@@ -188,7 +188,7 @@ struct SimHeader {
   int64_t devicesPerNode = 0; ///< 0 if not known; the page groups ranks by it
   double memoryBytes = 0;     ///< memory of a device that plans may use; 0 if not known
   std::string framework;      ///< that runs the plan; empty for MoePlan's runtime
-  std::string precision;      ///< narrow types of its products; empty if they compute in the types of the plan
+  std::string precision = {}; ///< narrow types of its products; empty if they compute in the types of the plan
 };
 
 } // namespace mlir::moe
