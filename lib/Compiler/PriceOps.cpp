@@ -69,9 +69,9 @@ llvm::Expected<double> OpPricer::getExchangeSeconds(GroupAttr group, const OpCos
   SmallVector<int64_t> ranks;
   for (int64_t member = 0; member < group.getSize(); ++member)
     ranks.push_back(member * group.getStride());
-  GroupExchange exchange{cost.collective,     dtype,      std::llround(use * static_cast<double>(cost.payload)),
-                         cost.root,           ranks,      {},
-                         cost.getSendPhase(), cost.phases};
+  GroupExchange exchange{cost.collective,     dtype,       std::llround(use * static_cast<double>(cost.payload)),
+                         cost.root,           ranks,       {},
+                         cost.getSendPhase(), cost.phases, cost.getRowBytes()};
   return model.getProfile().processors.count > 0 ? model.getShareSeconds(exchange, /*member=*/0)
                                                  : model.getSeconds(exchange);
 }

@@ -66,6 +66,16 @@ private:
 
 } // namespace
 
+/// Seconds in which a member sends the rows that go to other nodes, if each row is a message.
+static double getMessageSeconds(const GroupExchange &exchange, double payload, const ClusterProfile &profile) {
+  if (exchange.rowBytes == 0 || profile.tokenExchange.messageSeconds == 0)
+    return 0;
+  int64_t node = exchange.ranks.front() / profile.devicesPerNode;
+  int64_t others = llvm::count_if(exchange.ranks, [&](int64_t rank) { return rank / profile.devicesPerNode != node; });
+  double share = static_cast<double>(others) / static_cast<double>(exchange.ranks.size());
+  return profile.tokenExchange.messageSeconds * share * payload / static_cast<double>(exchange.rowBytes);
+}
+
 Expected<double> ClosedForm::getSeconds(const GroupExchange &exchange) const {
   if (llvm::Error error = check(exchange))
     return error;
@@ -77,7 +87,8 @@ Expected<double> ClosedForm::getSeconds(const GroupExchange &exchange) const {
   Expected<GroupTime> group = getGroupTime(exchange.collective, exchange.ranks, exchange.dtype, payload);
   if (!group)
     return group.takeError();
-  return exchange.getPart() * (group->alpha + group->beta * payload);
+  double seconds = std::max(group->beta * payload, getMessageSeconds(exchange, payload, profile));
+  return exchange.getPart() * (group->alpha + seconds);
 }
 
 /// Seconds if the members' shares run on the processors of their nodes. Each share takes the first free processor, at

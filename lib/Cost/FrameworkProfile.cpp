@@ -84,7 +84,7 @@ static void readGraph(JsonReader &reader, GraphScope &scope, llvm::ArrayRef<Grap
 
 static TokenExchange readExchange(JsonReader &reader) {
   return {reader.getNumber("fixed_s", kNotNegative, 0), 1 / reader.getNumber("inside_share", kPositive, 1),
-          1 / reader.getNumber("between_share", kPositive, 1)};
+          1 / reader.getNumber("between_share", kPositive, 1), reader.getNumber("message_s", kNotNegative, 0)};
 }
 
 static void readDispatcher(JsonReader &reader, Dispatcher &dispatcher, llvm::ArrayRef<Dispatcher> earlier) {

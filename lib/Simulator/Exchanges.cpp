@@ -57,8 +57,15 @@ llvm::Expected<GroupExchange> Exchanges::make(int64_t rank, uint32_t index) {
   if (!use)
     return use.takeError();
   int64_t payload = std::llround(*use * static_cast<double>(launch.cost.payload));
-  GroupExchange exchange{launch.cost.collective,     launch.dtype,      payload, launch.cost.root, ranks, {},
-                         launch.cost.getSendPhase(), launch.cost.phases};
+  GroupExchange exchange{launch.cost.collective,
+                         launch.dtype,
+                         payload,
+                         launch.cost.root,
+                         ranks,
+                         {},
+                         launch.cost.getSendPhase(),
+                         launch.cost.phases,
+                         launch.cost.getRowBytes()};
   if (!hasMatrix(launch))
     return exchange;
   matrix.clear();

@@ -32,7 +32,7 @@ const char *const toy = R"({
   "dispatchers": [
     {"name": "plain", "awaited": ["all_to_all_v"], "counts_s": 6e-6, "source": "s"},
     {"name": "fused", "once": true, "inside_share": 0.5, "kernels": [{"names": ["dispatch"], "launch_s": 0, "source": "s"}],
-     "networks": [{"network": "efa", "fixed_s": 1, "between_share": 0.25, "source": "s"}], "source": "s"}
+     "networks": [{"network": "efa", "fixed_s": 1, "between_share": 0.25, "message_s": 1000, "source": "s"}], "source": "s"}
   ],
   "precisions": [
     {"name": "narrow", "devices": ["B2"], "needs": "it needs B2", "kept_share": 0.5, "host_s": 1e-5, "exchanged_share": 0.75,
@@ -77,9 +77,11 @@ double getHost(const ClusterProfile &profile, const char *kernel, Resource resou
 }
 
 /// Seconds of an even exchange of 64 bytes a member.
-double getExchange(const ClusterProfile &profile, llvm::ArrayRef<int64_t> ranks) {
+double getExchange(const ClusterProfile &profile, llvm::ArrayRef<int64_t> ranks, int64_t rowBytes = 0) {
   auto model = makeModel(profile, CostForm::ClosedForm);
-  return llvm::cantFail(model->getSeconds(makeExchange(Collective::AllToAll, ranks, 64)));
+  GroupExchange exchange = makeExchange(Collective::AllToAll, ranks, 64);
+  exchange.rowBytes = rowBytes;
+  return llvm::cantFail(model->getSeconds(exchange));
 }
 
 TEST(FrameworkProfile, IssuesLaunches) {
@@ -169,6 +171,10 @@ TEST(FrameworkProfile, Dispatches) {
   EXPECT_DOUBLE_EQ(getExchange(efa, {0, 1}), inside);
   // A path between nodes takes 1 s before its first byte arrives.
   EXPECT_DOUBLE_EQ(getExchange(efa, {0, 2}), 1 + 1 + 4 * (between - 1));
+  // Half of the 16 rows go to the other node, each as a message.
+  EXPECT_DOUBLE_EQ(getExchange(efa, {0, 2}, 4), 1 + 1 + 8 * 1000);
+  EXPECT_DOUBLE_EQ(getExchange(efa, {0, 1}, 4), inside);
+  EXPECT_DOUBLE_EQ(getExchange(fused, {0, 2}, 4), between);
 }
 
 TEST(FrameworkProfile, KnowsMeasuredSteps) {

@@ -191,6 +191,7 @@ struct Processors {
 struct TokenExchange {
   double fixedSeconds = 0;                  ///< added to each exchange between nodes
   double insideTimes = 1, betweenTimes = 1; ///< factors of the time of a byte, inside a node and between nodes
+  double messageSeconds = 0;                ///< least time of a row to another node, which is a message of its own
 };
 
 struct ClusterProfile {

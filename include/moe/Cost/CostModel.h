@@ -39,6 +39,8 @@ struct GroupExchange {
   llvm::ArrayRef<int64_t> matrix = {};
   /// One phase of an all_to_all, in which block b sends only to block b - phase. `payload` is as in OpCost.
   int64_t phase = 0, phases = 1;
+  /// Bytes of a row of tokens; 0 if the exchange has none.
+  int64_t rowBytes = 0;
 
   /// Share of one phase in the whole exchange: the number of its peers over all peers. In closed form, start-ups and
   /// bytes are proportional to peers, so this is also its share of the time.
