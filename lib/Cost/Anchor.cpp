@@ -73,6 +73,7 @@ static void scaleNetwork(ClusterProfile &profile, double times) {
       point.seconds *= times;
   }
   profile.tokenExchange.fixedSeconds *= times;
+  profile.tokenExchange.messageSeconds *= times;
 }
 
 void mlir::moe::applyAnchor(const Anchor &anchor, ClusterProfile &profile) {

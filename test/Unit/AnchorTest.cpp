@@ -109,8 +109,10 @@ TEST(Anchor, ScalesTimes) {
   profile.host.kernelSeconds["matmul"] = 2e-3;
   profile.host.countsSeconds = 3e-3;
   profile.kernels = {{"add", "", {}, 2, 50, std::nullopt, {}}};
+  profile.tokenExchange.messageSeconds = 1e-6;
   ClusterProfile slow = profile;
   applyAnchor({2, 1.5, 3}, slow);
+  EXPECT_DOUBLE_EQ(slow.tokenExchange.messageSeconds, 3e-6);
   EXPECT_DOUBLE_EQ(slow.host.getLaunchSeconds("other", Resource::Memory), 2e-3);
   EXPECT_DOUBLE_EQ(slow.host.getLaunchSeconds("matmul", Resource::Matrix), 4e-3);
   EXPECT_DOUBLE_EQ(*slow.host.countsSeconds, 6e-3);
