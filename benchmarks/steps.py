@@ -103,9 +103,8 @@ def is_in_node(row):
 
 def get_class(row):
     """The class of a row, by CLASS_KEYS."""
-    routing = row.get("routing") or "forced"
     return (get_family(row), get_token_bin(get_tokens(row)), "inside" if is_in_node(row) else "over",
-            "natural" if routing.startswith("natural") else "forced", "full" if "full" in (row.get("cuda_graph") or "") else "none")
+            "natural" if is_natural(row) else "forced", "full" if "full" in (row.get("cuda_graph") or "") else "none")
 
 
 # ---------------------------------------------------------------------------------------------------------------------- predictions
@@ -171,9 +170,16 @@ def get_plan_options(row):
     return options + ["--pipeline=1f1b-overlap"] * bool(row.get("overlap_a2a"))
 
 
+def is_natural(row):
+    """Whether the model routes the tokens, and drops none. A capacity makes routing about even."""
+    routing = row.get("routing") or ""
+    return routing.startswith("natural") and "capacity" not in routing
+
+
 def get_framework_options(row):
     graph = get_graph(row)
-    return ["--framework=megatron", f"--dispatcher={get_dispatcher(row)}"] + [f"--cuda-graph={graph}"] * bool(graph)
+    return ["--framework=megatron", f"--dispatcher={get_dispatcher(row)}"] + [f"--cuda-graph={graph}"] * bool(graph) + \
+        ["--synthetic-routing=preset=aux-loss"] * is_natural(row)
 
 
 def run(command):
