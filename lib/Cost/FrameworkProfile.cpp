@@ -76,10 +76,23 @@ static void readKernels(JsonReader &reader, FrameworkKernels &kernels, llvm::Arr
   }
 }
 
+/// Reads `arguments`.
+static std::vector<PrecisionArgument> readArguments(JsonReader &reader) {
+  std::vector<PrecisionArgument> arguments;
+  for (JsonReader &argument : reader.getObjects("arguments")) {
+    arguments.push_back({argument.getString("flag"), argument.getString("value", ""), argument.getString("needs", "")});
+    argument.refuseOtherKeys();
+  }
+  return arguments;
+}
+
 static void readGraph(JsonReader &reader, GraphScope &scope, llvm::ArrayRef<GraphScope> earlier) {
   readName(reader, scope, earlier);
   scope.hostShare = reader.getNumber("host_share", NumberRange{0, 1, true, "a number from 0 to 1"});
   scope.kernels = readList<FrameworkKernels>(reader, "kernels", readKernels);
+  scope.runs = readPlanRules(reader, "runs");
+  scope.isPlanned = reader.getBool("planned", true);
+  scope.arguments = readArguments(reader);
 }
 
 static TokenExchange readExchange(JsonReader &reader) {
@@ -100,6 +113,11 @@ static void readDispatcher(JsonReader &reader, Dispatcher &dispatcher, llvm::Arr
   dispatcher.awaited = reader.getStrings("awaited");
   if (reader.find("counts_s"))
     dispatcher.countsSeconds = reader.getNumber("counts_s", kNotNegative);
+  dispatcher.runs = readPlanRules(reader, "runs");
+  dispatcher.isPlanned = reader.getBool("planned", true);
+  dispatcher.places = {reader.getStrings("only_networks"), reader.getStrings("not_networks"),
+                       reader.getStrings("devices")};
+  dispatcher.arguments = readArguments(reader);
 }
 
 static void readProduct(JsonReader &reader, NarrowProduct &product, llvm::ArrayRef<NarrowProduct>) {
@@ -127,11 +145,7 @@ static void readPrecision(JsonReader &reader, PrecisionChoice &choice, llvm::Arr
   choice.precision.keptShare = reader.getNumber("kept_share", kPositive, 1);
   choice.hostSeconds = reader.getNumber("host_s", kNotNegative, 0);
   choice.exchangeTimes = reader.getNumber("exchanged_share", kPositive, 1);
-  for (JsonReader &argument : reader.getObjects("arguments")) {
-    choice.precision.arguments.push_back(
-        {argument.getString("flag"), argument.getString("value", ""), argument.getString("needs", "")});
-    argument.refuseOtherKeys();
-  }
+  choice.precision.arguments = readArguments(reader);
   if (!choice.precision.arguments.empty())
     choice.precision.mixedPrecision = reader.getString("mixed_precision");
 }
@@ -185,6 +199,8 @@ llvm::Expected<FrameworkProfile> FrameworkProfile::parse(StringRef text, StringR
   framework.precisions = readList<PrecisionChoice>(*root, "precisions", readPrecision);
   framework.measured = readList<MeasuredClass>(*root, "measured_steps", readMeasured);
   framework.pairError = readPairError(*root);
+  framework.runs = readPlanRules(*root, "runs");
+  framework.wholeBlocks = root->getBool("whole_blocks", false);
   root->refuseOtherKeys();
   if (root->hasFailed())
     return root->takeError();
@@ -285,6 +301,60 @@ bool FrameworkProfile::sendsOnce(StringRef dispatcher) const {
   const auto its =
       llvm::find_if(dispatchers, [&](const Dispatcher &one) { return dispatcher.empty() || one.name == dispatcher; });
   return its != dispatchers.end() && its->sendsOnce;
+}
+
+std::string FrameworkUse::describe() const {
+  std::string text = dispatcher.empty() ? "its first dispatcher" : "dispatcher " + dispatcher;
+  return text + (graph.empty() ? "" : ", CUDA graphs of " + graph);
+}
+
+bool PartPlaces::contains(const ClusterProfile &profile) const {
+  auto begins = [](llvm::ArrayRef<std::string> names, StringRef name) {
+    return llvm::any_of(names, [&](const std::string &one) { return name.starts_with(one); });
+  };
+  return (networks.empty() || begins(networks, profile.network)) && !begins(otherNetworks, profile.network) &&
+         (devices.empty() || begins(devices, profile.deviceName));
+}
+
+std::vector<std::string> FrameworkProfile::getPlannedDispatchers(const ClusterProfile &profile) const {
+  std::vector<std::string> names;
+  for (const Dispatcher &one : dispatchers)
+    if (one.isPlanned && one.places.contains(profile))
+      names.push_back(one.name);
+  if (names.empty())
+    names.push_back(dispatchers.empty() ? "" : dispatchers.front().name);
+  return names;
+}
+
+std::vector<std::string> FrameworkProfile::getPlannedGraphs() const {
+  std::vector<std::string> names;
+  for (const GraphScope &one : graphs)
+    if (one.isPlanned)
+      names.push_back(one.name);
+  return names;
+}
+
+std::vector<PrecisionArgument> FrameworkProfile::getArguments(const FrameworkUse &use) const {
+  std::vector<PrecisionArgument> arguments;
+  auto add = [&](const auto &parts, StringRef name) {
+    for (const auto &one : parts)
+      if (one.name == name)
+        llvm::append_range(arguments, one.arguments);
+  };
+  add(dispatchers, use.dispatcher);
+  add(graphs, use.graph);
+  return arguments;
+}
+
+PlanRules FrameworkProfile::getRules(const FrameworkUse &use) const {
+  PlanRules rules{name, runs, wholeBlocks};
+  for (const Dispatcher &one : dispatchers)
+    if (use.dispatcher.empty() ? &one == &dispatchers.front() : one.name == use.dispatcher)
+      llvm::append_range(rules.rules, one.runs);
+  for (const GraphScope &one : graphs)
+    if (one.name == use.graph)
+      llvm::append_range(rules.rules, one.runs);
+  return rules;
 }
 
 llvm::Error FrameworkProfile::apply(ClusterProfile &profile, const FrameworkUse &use) const {

@@ -52,7 +52,8 @@ void Adapter::adaptSequences(StringRef reason) {
 void Adapter::adaptSchedule(StringRef reason, bool sendsOnce) {
   std::string own = job.hasExperts() && plan.parallel.getMp() > 1 && plan.sequenceParallel ? "s1" : "baseline";
   std::string prefix = own == "baseline" ? "" : own + "+";
-  if (sendsOnce && (plan.schedule == prefix + "once:node" || plan.schedule == prefix + "once:rank"))
+  if (sendsOnce && plan.parallel.getEp() > 1 &&
+      (plan.schedule == prefix + "once:node" || plan.schedule == prefix + "once:rank"))
     return;
   if (plan.schedule != own && !plan.schedule.empty())
     add("the schedule " + plan.schedule, reason.str(), "its own exchanges, as in " + own, [own](Candidate &one) {
@@ -106,8 +107,8 @@ static std::string refuseOverlap(const Candidate &plan, bool hasExperts) {
 std::vector<Adaptation> mlir::moe::adaptToMegatron(const PlannedJob &job) {
   Adapter adapter(job);
   bool hasExperts = job.hasExperts();
-  if (hasExperts && job.plan.parallel.getEp() > 1)
-    adapter.adaptSequences("Megatron-LM needs --sequence-parallel with tensor and expert parallelism");
+  if (hasExperts)
+    adapter.adaptSequences("Megatron-LM needs --sequence-parallel to train experts with tensor parallelism");
   if (hasExperts)
     adapter.adaptSchedule("Megatron-LM has one way to dispatch tokens for each --moe-token-dispatcher-type",
                           /*sendsOnce=*/true);

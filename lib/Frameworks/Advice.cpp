@@ -164,7 +164,9 @@ Advice Adviser::run() {
   if (!job.precision.name.empty() && !runsPrecision(advice.framework, job))
     advice.modelGaps.push_back("products in " + job.precision.name + ", which is a precision of '" +
                                job.precisionFramework + "'");
-  measure(std::move(adaptations));
+  // The search has measured a plan of which nothing is left out.
+  if (!adaptations.empty() || advice.runnable.whole.seconds == 0)
+    measure(std::move(adaptations));
   return std::move(advice);
 }
 

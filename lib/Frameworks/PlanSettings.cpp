@@ -77,31 +77,39 @@ static SettingGroup getRecompute(const Advice &advice, const PlannedJob &job) {
   return group;
 }
 
+/// Adds arguments that a description gives. Megatron-Bridge has those of its fields.
+static void addArguments(SettingGroup &group, ArrayRef<PrecisionArgument> arguments) {
+  for (const PrecisionArgument &argument : arguments) {
+    bool has = llvm::any_of(group.settings, [&](const Setting &setting) { return setting.flag == argument.needs; });
+    if (!argument.needs.empty() && !has)
+      continue;
+    const MegatronFlag *known = findMegatronFlag(argument.flag);
+    Setting setting{argument.flag, {}, {}, /*inBridge=*/known && !known->getBridgeField().empty()};
+    SmallVector<StringRef> values;
+    StringRef(argument.value).split(values, ' ', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+    setting.values.assign(values.begin(), values.end());
+    if (known && known->values == kManyValues)
+      setting.bridgeValue = "[\"" + llvm::join(setting.values, "\", \"") + "\"]";
+    group.settings.push_back(std::move(setting));
+  }
+}
+
 static SettingGroup getExperts(const Advice &advice, const PlannedJob &job) {
   SettingGroup group{"Experts"};
   if (!job.hasExperts())
     return group;
-  bool isOnce = StringRef(advice.runnable.schedule).contains("once:");
-  group.add("moe-token-dispatcher-type", isOnce ? "flex" : "alltoall");
+  bool isOnce = StringRef(advice.runnable.schedule).contains("once:"), isPlanned = !job.arguments.empty();
   group.add("moe-grouped-gemm");
   group.add("moe-permute-fusion");
+  if (isPlanned) {
+    addArguments(group, job.arguments);
+    return group;
+  }
+  group.add("moe-token-dispatcher-type", isOnce ? "flex" : "alltoall");
   group.addIf(isOnce, "moe-enable-deepep");
   if (!isOnce && advice.runnable.parallel.getEp() > 1)
     group.remark = "between nodes, --moe-token-dispatcher-type flex with --moe-enable-deepep may be faster";
   return group;
-}
-
-/// Adds the arguments of narrow products, which Megatron-Bridge has in one name.
-static void addPrecision(SettingGroup &group, const Precision &precision) {
-  for (const PrecisionArgument &argument : precision.arguments) {
-    bool has = llvm::any_of(group.settings, [&](const Setting &setting) { return setting.flag == argument.needs; });
-    if (!argument.needs.empty() && !has)
-      continue;
-    Setting setting{argument.flag, {}, {}, /*inBridge=*/false};
-    if (!argument.value.empty())
-      setting.values.push_back(argument.value);
-    group.settings.push_back(std::move(setting));
-  }
 }
 
 static SettingGroup getPrecision(const Advice &advice, const PlannedJob &job) {
@@ -121,7 +129,7 @@ static SettingGroup getPrecision(const Advice &advice, const PlannedJob &job) {
     group.add("use-megatron-fsdp");
     group.add("data-parallel-sharding-strategy", kMegatronShardings[zero]);
   }
-  addPrecision(group, job.precision);
+  addArguments(group, job.precision.arguments);
   return group;
 }
 

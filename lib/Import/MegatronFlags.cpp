@@ -27,6 +27,7 @@ static constexpr MegatronFlag kFlags[] = {
      .bridge = "model."},
     {.name = "cp-comm-type recompute-modules", .values = kManyValues, .bridge = "model."},
     {.name = "moe-enable-deepep sequence-parallel", .bridge = "model."},
+    {.name = "moe-flex-dispatcher-backend", .values = 1, .isHarmless = true, .bridge = "model."},
     {.name = "num-layers-per-virtual-pipeline-stage",
      .values = 1,
      .bridge = "model.virtual_pipeline_model_parallel_size"},
@@ -93,7 +94,7 @@ static constexpr MegatronFlag kFlags[] = {
         logging-level loss-scale loss-scale-window lr lr-decay-iters lr-decay-samples lr-decay-style lr-warmup-fraction
         lr-warmup-init lr-warmup-iters lr-warmup-samples lr-wsd-decay-iters lr-wsd-decay-samples lr-wsd-decay-style
         make-vocab-size-divisible-by manual-gc-eval manual-gc-interval master-addr master-port max-restarts
-        max-tokens-to-oom merge-file min-loss-scale min-lr moe-deepep-num-sms moe-flex-dispatcher-backend
+        max-tokens-to-oom merge-file min-loss-scale min-lr moe-deepep-num-sms
         moe-router-bias-update-rate moe-token-drop-policy moe-upcycling-granularity monitor-interval
         mtp-loss-scaling-factor nccl-communicator-config-path node-rank non-persistent-ckpt-type
         non-persistent-save-interval num-dataset-builder-threads num-workers one-logger-project one-logger-run-name
@@ -131,8 +132,8 @@ static constexpr MegatronFlag kFlags[] = {
     {"use-tp-pp-dp-mapping", 0,
      "neighbours of tensor, context, expert and data parallelism in this order, and then stages"},
     {.name = "attention-backend", .values = 1, .instead = "fused attention", .same = "auto flash fused"},
-    {.name = "cuda-graph-impl", .values = 1, .instead = kInsteadOfGraphs, .same = "none"},
-    {"cuda-graph-scope", kManyValues, kInsteadOfGraphs},
+    {.name = "cuda-graph-impl", .values = 1, .instead = kInsteadOfGraphs, .same = "none", .bridge = "model."},
+    {.name = "cuda-graph-scope", .values = kManyValues, .instead = kInsteadOfGraphs, .bridge = "model."},
     {"enable-cuda-graph external-cuda-graph", 0, kInsteadOfGraphs},
     {.name = "exp-avg-dtype exp-avg-sq-dtype main-grads-dtype main-params-dtype",
      .values = 1,

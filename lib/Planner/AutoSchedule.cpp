@@ -9,6 +9,7 @@
 
 #include "moe/Dialect/Moe/IR/MoeOps.h"
 #include "moe/Dialect/Plan/IR/RankProgram.h"
+#include "moe/Planner/RunnablePlan.h"
 #include "moe/Planner/SearchSpace.h"
 #include "moe/Support/UsageError.h"
 
@@ -20,7 +21,10 @@ namespace {
 class AutoSearch {
 public:
   AutoSearch(ModuleOp graph, const PlanOptions &options) : layers(graph, options), options(options) {
-    graph.walk([&](LayerOp layer) { isDropless |= layer.isDropless(); });
+    graph.walk([&](LayerOp layer) {
+      model.isDropless |= layer.isDropless();
+      model.experts = std::max(model.experts, layer.getW1().getType().getDimSize(0));
+    });
   }
 
   ScheduleExplanation run();
@@ -47,11 +51,12 @@ private:
   /// Whether memory may decide: a candidate was too large, or it is not known which ones are.
   bool isTight() const;
   bool isStopped();
+  bool isAllowed(const ParsedSchedule &schedule) const;
   void chooseBest();
 
   LayerSamples layers;
   const PlanOptions &options;
-  bool isDropless = false; ///< whether a layer is dropless
+  RuledModel model;
   ScheduleExplanation result;
   llvm::StringMap<std::string> names; ///< schedules by their text after the passes
   double bestSeconds = std::numeric_limits<double>::infinity();
@@ -90,6 +95,15 @@ bool AutoSearch::isStopped() {
     options.showProgress(result, bestSeconds);
   result.isComplete &= !options.isStoppedEarly();
   return !result.isComplete;
+}
+
+/// Whether the rules allow a schedule with the choices of the options.
+bool AutoSearch::isAllowed(const ParsedSchedule &schedule) const {
+  if (!options.rules)
+    return true;
+  StepChoice choice = options;
+  choice.schedule = schedule.getName();
+  return refusePlan(*options.rules, choice, model).empty();
 }
 
 Candidate &AutoSearch::add(const ParsedSchedule &schedule, const Class &of) {
@@ -163,7 +177,7 @@ void AutoSearch::visitChunks(const Class &one, int64_t chunks) {
   bool needsLess = mayNotFit();
   for (Strategy strategy : getStrategies(*options.cluster)) {
     schedule.strategy = strategy;
-    if (!isPossible(schedule))
+    if (!isPossible(schedule) || !isAllowed(schedule))
       continue;
     // The first of the class is decided already.
     if (chunks == 1 && strategy == Strategy::None) {
@@ -199,7 +213,7 @@ void AutoSearch::visitRings(const Class &one, ParsedSchedule schedule, const Can
     if (ring >= own)
       continue;
     schedule.ring = ring;
-    if (!isPossible(schedule))
+    if (!isPossible(schedule) || !isAllowed(schedule))
       return;
     Candidate &smaller = add(schedule, one);
     layers.apply(schedule, smaller);
@@ -239,7 +253,8 @@ void AutoSearch::chooseBest() {
 ScheduleExplanation AutoSearch::run() {
   SmallVector<Class> classes;
   for (const ParsedSchedule &schedule : getCombinations()) {
-    if (!mayExchangeByNode(schedule, options.parallel, options.devicesPerNode, isDropless))
+    if (!mayExchangeByNode(schedule, options.parallel, options.devicesPerNode, model.isDropless) ||
+        !isAllowed(schedule))
       continue;
     Class &one = classes.emplace_back(Class{schedule, result.candidates.size()});
     Candidate &first = add(schedule, one);

@@ -30,6 +30,20 @@ static SmallVector<PipelineOrder> getEstimatedOrders(const ParallelQuestion &que
   return orders.empty() ? SmallVector<PipelineOrder>{all.front()} : orders;
 }
 
+/// The open recomputation that keeps the least, of those that the rules allow in some open order.
+static Recompute getCoarsest(const ParallelQuestion &question, Candidate like) {
+  static constexpr StringRef open[] = {"interleave", "schedule", "zero"};
+  ArrayRef<Recompute> all = question.request.space.recomputes;
+  for (Recompute recompute : llvm::reverse(all))
+    for (PipelineOrder order : question.request.space.pipelineOrders) {
+      like.recompute = recompute;
+      like.pipelineOrder = order;
+      if (question.getBrokenRule(like, open).empty())
+        return recompute;
+    }
+  return all.back();
+}
+
 //===----------------------------------------------------------------------===//
 // Variants of a candidate
 //===----------------------------------------------------------------------===//
@@ -45,7 +59,7 @@ public:
   std::optional<Candidate> best;
   std::string reason; ///< why the first that cannot be estimated cannot
 
-  /// Compares `one` alone. Whether it fits.
+  /// Compares `one` alone. Whether it fits, or breaks a rule, so that less memory would not help.
   bool compare(Candidate one);
   /// Compares `like` in each order that is estimated, and in all numbers of stages on a device. Whether all fit.
   bool compareAll(Candidate like, StringRef schedule, Recompute recompute);
@@ -79,7 +93,11 @@ void BestVariant::take(Candidate one) {
 }
 
 bool BestVariant::compare(Candidate one) {
-  std::string why;
+  std::string why = question.getBrokenRule(one);
+  if (!why.empty()) {
+    reason = reason.empty() ? why : reason;
+    return true;
+  }
   std::optional<PipelineEstimate> step = search.estimator->estimate(one, why, roughDp);
   if (reason.empty())
     reason = why;
@@ -193,19 +211,20 @@ static BestVariant compareRoughly(ParallelSearch &search, const Candidate &candi
   BestVariant rough(search, dp);
   // Schedules are compared with what needs the least memory. The baseline comes first, and computes each token on all
   // members of mp: it is tried only if no other schedule is possible.
-  SmallVector<std::string> schedules = getSchedules(search.question, candidate.parallel);
-  bool computesTwice = candidate.parallel.getMp() > 1 && schedules.size() > 1;
+  SmallVector<std::string> schedules = getSchedules(search.question, candidate);
+  bool computesTwice = candidate.parallel.getMp() > 1 && schedules.size() > 1 && schedules.front() == "baseline";
+  Recompute coarsest = getCoarsest(search.question, candidate);
   for (const std::string &schedule : ArrayRef(schedules).drop_front(computesTwice))
-    rough.compareAll(candidate, schedule, space.recomputes.back());
+    rough.compareAll(candidate, schedule, coarsest);
   if (!rough.best)
-    rough.compareAll(candidate, schedules.front(), space.recomputes.back());
+    rough.compareAll(candidate, schedules.front(), coarsest);
   if (rough.best && space.recomputes.size() > 1)
     rough.compareAll(candidate, rough.best->schedule, space.recomputes.front());
   int64_t most = *llvm::max_element(space.zeros);
   if (rough.best && !mayFit(search.question, *rough.best) && most > rough.best->zero) {
     Candidate one = *rough.best;
     one.zero = most;
-    rough.compareAll(one, one.schedule, space.recomputes.back());
+    rough.compareAll(one, one.schedule, coarsest);
   }
   return rough;
 }
@@ -256,14 +275,14 @@ void mlir::moe::estimate(ParallelSearch &search, Candidate &candidate) {
   const ParallelQuestion &question = search.question;
   BestVariant close(search);
   candidate.verdict = Verdict::Skipped;
-  SmallVector<std::string> schedules = getSchedules(question, candidate.parallel);
+  SmallVector<std::string> schedules = getSchedules(question, candidate);
   if (candidate.schedule.empty())
     candidate.schedule = schedules.front();
   close.compareRecomputes(candidate);
   for (const std::string &schedule : schedules)
     if (schedule != candidate.schedule)
       close.compareAll(close.best ? *close.best : candidate, schedule,
-                       close.best ? close.best->recompute : question.request.space.recomputes.back());
+                       close.best ? close.best->recompute : getCoarsest(question, candidate));
   if (!close.best)
     return refuse(candidate, Verdict::Illegal, close.reason);
   close.compareBatches();

@@ -13,11 +13,12 @@ static void compileInBest(ParallelSearch &search, Candidate &candidate) {
   const ParallelQuestion &question = search.question;
   std::optional<WholeModel> best;
   std::string first;
-  for (const std::string &schedule : getSchedules(question, candidate.parallel)) {
+  for (const std::string &schedule : getSchedules(question, candidate)) {
     candidate.schedule = schedule;
-    std::string reason;
-    std::optional<WholeModel> whole =
-        measureModel(question.getReader(candidate), question.getOptions(candidate), reason);
+    std::string reason = question.getBrokenRule(candidate);
+    std::optional<WholeModel> whole;
+    if (reason.empty())
+      whole = measureModel(question.getReader(candidate), question.getOptions(candidate), reason);
     if (first.empty())
       first = reason;
     if (!whole)
@@ -121,7 +122,8 @@ static bool setStages(ParallelSearch &search, Candidate &candidate) {
   return candidate.getPipelineShape(train).check().empty();
 }
 
-/// `asked` in its order, and in the open orders that are not estimated. On one device these have two micro-batches.
+/// `asked` in its order, and in the open orders that are not estimated, as far as rules allow them. On one device these
+/// have two micro-batches.
 static std::vector<Candidate> getOrdersOf(ParallelSearch &search, const Candidate &asked) {
   const StepSpace &space = search.question.request.space;
   std::vector<Candidate> all = {asked};
@@ -133,7 +135,7 @@ static std::vector<Candidate> getOrdersOf(ParallelSearch &search, const Candidat
     if (isOpen(order) && order != asked.pipelineOrder) {
       all.push_back(asked);
       all.back().pipelineOrder = order;
-      if (!setStages(search, all.back()))
+      if (!setStages(search, all.back()) || !search.question.getBrokenRule(all.back()).empty())
         all.pop_back();
     }
   if (isAlone && space.mayBeSideBySide && asked.sideBySide == 1 && asked.microBatches % 2 == 0) {

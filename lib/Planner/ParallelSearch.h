@@ -15,6 +15,7 @@
 #include "BestPlan.h"
 #include "StepEstimator.h"
 
+#include "moe/Planner/RunnablePlan.h"
 #include "moe/Simulator/Routing.h"
 
 #include <atomic>
@@ -31,6 +32,7 @@ struct ParallelQuestion {
   MLIRContext *context;
   int64_t limit;           ///< on the bytes of a rank; 0: none
   int64_t tokens = 0;      ///< in a sequence; in a fixed graph, in a micro-batch
+  int64_t experts = 0;     ///< largest number of a layer
   bool isDropless = false; ///< whether a layer is dropless
   std::vector<ParallelAttr> groups{};
   /// Bounds of dropless rows that may be tried, ever smaller; empty if the model or the user has one.
@@ -40,6 +42,10 @@ struct ParallelQuestion {
   /// Whether samples of the model's blocks can be taken.
   bool isSampled() const { return !source.kinds.empty(); }
   bool fits(int64_t bytes) const { return limit == 0 || bytes <= limit; }
+  /// Why the framework that the plan is for does not run it, whatever the `open` choices are; empty if it does.
+  std::string getBrokenRule(const StepChoice &choice, ArrayRef<StringRef> open = {}) const {
+    return options.rules ? refusePlan(*options.rules, choice, {experts, isDropless}, open) : "";
+  }
   PlanRank getRank(const StepFigures &step) const { return rankPlan(step.bytes, step.seconds, limit); }
   double getSecondsPerSequence(const Candidate &candidate) const;
   /// Seconds, by which candidates are compared.
@@ -97,8 +103,9 @@ std::optional<double> getMaxLoad(const ParallelQuestion &question, ArrayRef<doub
 double getFurtherPasses(const ParallelQuestion &question, double load, ParallelAttr parallel);
 /// Sets the batch and the micro-batches, or refuses the candidate.
 void setBatch(const ParallelQuestion &question, Candidate &candidate, int64_t batch);
-/// Schedules that are simple enough to be tried with all groups.
-SmallVector<std::string> getSchedules(const ParallelQuestion &question, ParallelAttr parallel);
+/// Schedules that are simple enough to be tried with all groups, as far as rules allow them with the choices of `like`;
+/// at least one.
+SmallVector<std::string> getSchedules(const ParallelQuestion &question, const Candidate &like);
 SmallVector<int64_t> getInterleaves(const ParallelQuestion &question, const Candidate &candidate, PipelineOrder order);
 
 // ParallelEstimates.cpp

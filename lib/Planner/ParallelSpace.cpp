@@ -44,7 +44,8 @@ SmallVector<int64_t> mlir::moe::getInterleaves(const ParallelQuestion &question,
   return legal;
 }
 
-StepSpace mlir::moe::getStepSpace(const PlanOptions &options, function_ref<bool(StringRef)> isOpen) {
+/// The space without rules.
+static StepSpace getWholeSpace(const PlanOptions &options, function_ref<bool(StringRef)> isOpen) {
   using Order = PipelineOrder;
   StepSpace space;
   space.interleaves = {options.interleave};
@@ -73,6 +74,34 @@ StepSpace mlir::moe::getStepSpace(const PlanOptions &options, function_ref<bool(
   return space;
 }
 
+/// Leaves out the values of a choice that the rules do not allow for any plan. If that is all of them, the candidates
+/// are refused one by one.
+template <class Value> static void restrict(const PlanOptions &options, StringRef choice, SmallVector<Value> &values) {
+  auto allows = [&](const Value &value) { return !options.rules || options.rules->allows(choice, getText(value)); };
+  if (llvm::any_of(values, allows))
+    llvm::erase_if(values, [&](const Value &value) { return !allows(value); });
+}
+
+StepSpace mlir::moe::restrictSpace(const PlanOptions &options, StepSpace space) {
+  restrict(options, "interleave", space.interleaves);
+  restrict(options, "pipeline", space.pipelineOrders);
+  restrict(options, "recompute", space.recomputes);
+  restrict(options, "zero", space.zeros);
+  if (!options.rules)
+    return space;
+  space.mayBeSideBySide &= options.rules->allows("side_by_side", "2");
+  visitChoices([&](auto member, const ChoiceInfo &info) {
+    if constexpr (std::is_same_v<decltype(member), bool StepChoice::*>)
+      if (!options.rules->allows(info.getKey(), "true"))
+        llvm::erase(space.flags, member);
+  });
+  return space;
+}
+
+StepSpace mlir::moe::getStepSpace(const PlanOptions &options, function_ref<bool(StringRef)> isOpen) {
+  return restrictSpace(options, getWholeSpace(options, isOpen));
+}
+
 /// Whether groups have the sizes that are given.
 static bool allows(const GivenGroups &given, ParallelAttr all) {
   auto isAs = [](std::optional<int64_t> given, int64_t size) { return !given || *given == size; };
@@ -95,7 +124,7 @@ bool mlir::moe::isOpenTo(const ParallelQuestion &question, const Candidate &job)
     if constexpr (std::is_same_v<decltype(member), bool StepChoice::*>)
       isStep &= job.*member == options.*member || llvm::is_contained(space.flags, member);
   });
-  return isStep && llvm::is_contained(question.groups, job.parallel) &&
+  return isStep && question.getBrokenRule(job).empty() && llvm::is_contained(question.groups, job.parallel) &&
          (options.schedule == "auto" || options.schedule == job.schedule);
 }
 
@@ -135,6 +164,38 @@ static std::vector<RankLoads> getRankLoads(ModuleOp graph) {
   return loads;
 }
 
+/// Choices that are varied after groups and schedules; those but the last one for each stage of ZeRO.
+static constexpr StringRef kVariedLater[] = {"batch",     "interleave",   "micro_batches", "pipeline",
+                                             "recompute", "side_by_side", "zero"};
+
+/// Turns on open choices without which the rules allow no schedule, and takes the first stage of ZeRO that they allow.
+/// Refuses the candidate if that is not enough.
+static void takeNeeded(const ParallelQuestion &question, Candidate &candidate) {
+  auto findBroken = [&](Candidate one) {
+    one.schedule = getSchedules(question, one).front();
+    return question.getBrokenRule(one, kVariedLater);
+  };
+  auto allowsZero = [&](int64_t zero) {
+    Candidate one = candidate;
+    one.zero = zero;
+    return question.getBrokenRule(one, ArrayRef(kVariedLater).drop_back()).empty();
+  };
+  if (const auto *zero = llvm::find_if(question.request.space.zeros, allowsZero);
+      !allowsZero(candidate.zero) && zero != question.request.space.zeros.end())
+    candidate.zero = *zero;
+  std::string broken = findBroken(candidate);
+  for (bool StepChoice::*flag : question.request.space.flags) {
+    Candidate one = candidate;
+    one.*flag = true;
+    if (!broken.empty() && findBroken(one).empty()) {
+      candidate = std::move(one);
+      return;
+    }
+  }
+  if (!broken.empty() && candidate.verdict != Verdict::Illegal)
+    refuse(candidate, Verdict::Illegal, broken);
+}
+
 /// A candidate with the first value of all that is open, and the first batch that divides the global one.
 static Candidate makeCandidate(const ParallelQuestion &question, ArrayRef<double> maxLoads, ParallelAttr parallel) {
   const StepSpace &space = question.request.space;
@@ -158,6 +219,7 @@ static Candidate makeCandidate(const ParallelQuestion &question, ArrayRef<double
   if (candidate.verdict != Verdict::Illegal && llvm::none_of(space.pipelineOrders, isPossible))
     refuse(candidate, Verdict::Illegal,
            "--interleave needs a pipeline, and micro-batches as the pipeline's order needs them");
+  takeNeeded(question, candidate);
   return candidate;
 }
 
@@ -191,11 +253,11 @@ FailureOr<ParallelQuestion> mlir::moe::readQuestion(const ModelSource &source, c
     question.maxLoads = request.space.maxLoads;
   if (question.maxLoads.size() > 1)
     question.rankLoads = getRankLoads(**graph);
-  int64_t layers = 0, experts = 1;
+  int64_t layers = 0;
   (*graph)->walk([&](LayerOp layer) {
     ++layers;
     question.isDropless |= layer.isDropless();
-    experts = std::max(experts, layer.getW1().getType().getDimSize(0));
+    question.experts = std::max(question.experts, layer.getW1().getType().getDimSize(0));
   });
   bool isSampled = question.isSampled();
   int64_t stages = isSampled ? static_cast<int64_t>(source.kinds.size()) : std::max<int64_t>(layers, 1);
@@ -203,9 +265,12 @@ FailureOr<ParallelQuestion> mlir::moe::readQuestion(const ModelSource &source, c
   SmallVector<int64_t> contextSizes = isSampled ? getContextSizes(question.tokens) : SmallVector<int64_t>{1};
   if (request.given.cp)
     contextSizes = {*request.given.cp};
-  question.groups =
-      getParallelSpace(context, request.world, stages, experts, options.cluster->devicesPerNode, contextSizes);
-  llvm::erase_if(question.groups, [&](ParallelAttr parallel) { return !allows(request.given, parallel); });
+  question.groups = getParallelSpace(context, request.world, stages, std::max<int64_t>(question.experts, 1),
+                                     options.cluster->devicesPerNode, contextSizes);
+  llvm::erase_if(question.groups, [&](ParallelAttr parallel) {
+    return !allows(request.given, parallel) ||
+           (!request.groups.empty() && !llvm::is_contained(request.groups, parallel));
+  });
   if (question.groups.empty())
     return emitUsageError(context) << "no groups of " << request.world
                                    << " ranks have the sizes that are given in --parallel";
@@ -229,16 +294,37 @@ static bool mayPay(const ParallelQuestion &question, const ParsedSchedule &byNod
          mayExchangeByNode(byNode, parallel, question.options.cluster->devicesPerNode, question.isDropless);
 }
 
-SmallVector<std::string> mlir::moe::getSchedules(const ParallelQuestion &question, ParallelAttr parallel) {
-  if (question.options.schedule != "auto")
-    return {question.options.schedule};
+/// Schedules that are simple enough to be tried with all groups: those that may pay, or all that are possible.
+static SmallVector<std::string> getSimpleSchedules(const ParallelQuestion &question, ParallelAttr parallel,
+                                                   bool mustPay) {
   SmallVector<std::string> schedules;
   for (const ParsedSchedule &schedule : getCombinations()) {
     bool isLayerAlone = !schedule.saa && !schedule.dependsOnRouting();
     // Without duplicate tokens, schedules that share them come to the same.
     bool mayShare = parallel.getMp() > 1 || !schedule.sharesTokens();
-    if (isLayerAlone && mayShare && (!schedule.isByNode() || mayPay(question, schedule, parallel)))
+    bool mayBeByNode =
+        mustPay ? mayPay(question, schedule, parallel)
+                : mayExchangeByNode(schedule, parallel, question.options.cluster->devicesPerNode, question.isDropless);
+    if (isLayerAlone && mayShare && (!schedule.isByNode() || mayBeByNode))
       schedules.push_back(schedule.getName());
   }
   return schedules;
+}
+
+SmallVector<std::string> mlir::moe::getSchedules(const ParallelQuestion &question, const Candidate &like) {
+  if (question.options.schedule != "auto")
+    return {question.options.schedule};
+  SmallVector<std::string> all;
+  for (bool mustPay : {true, false}) {
+    all = getSimpleSchedules(question, like.parallel, mustPay);
+    SmallVector<std::string> allowed(llvm::make_filter_range(all, [&](const std::string &schedule) {
+      Candidate one = like;
+      one.schedule = schedule;
+      return question.getBrokenRule(one, kVariedLater).empty();
+    }));
+    if (!allowed.empty())
+      return allowed;
+  }
+  // An error says what the first one breaks.
+  return {all.front()};
 }

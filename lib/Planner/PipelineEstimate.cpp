@@ -3,6 +3,8 @@
 
 #include "moe/Scheduling/StageCut.h"
 
+#include "llvm/ADT/Sequence.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -47,9 +49,10 @@ struct Device {
 
 class PipelinePlay {
 public:
-  PipelinePlay(ArrayRef<const PartCost *> parts, double mostReceived, const PipelineShape &shape,
-               PipelineOrders &orders)
-      : shape(shape), orders(orders), mostReceived(mostReceived), parts(parts) {}
+  /// `mayBegin` are the parts in front of which cutEvenly() may cut.
+  PipelinePlay(ArrayRef<const PartCost *> parts, ArrayRef<size_t> mayBegin, double mostReceived,
+               const PipelineShape &shape, PipelineOrders &orders)
+      : shape(shape), orders(orders), mostReceived(mostReceived), parts(parts), mayBegin(mayBegin) {}
 
   bool cut(ArrayRef<int64_t> boundaries, function_ref<double(double)> getTransferSeconds);
   PipelineEstimate play(int64_t microBatches);
@@ -70,6 +73,7 @@ private:
   PipelineOrders &orders;
   double mostReceived; ///< ModelCost::mostReceived
   ArrayRef<const PartCost *> parts;
+  ArrayRef<size_t> mayBegin;
   SmallVector<StageCost> stages;
   SmallVector<Device> devices;
   SmallVector<size_t, 6> first; ///< part of each stage, and the number of parts
@@ -112,7 +116,7 @@ void PipelinePlay::addStage(ArrayRef<const PartCost *> own, Device &device,
 bool PipelinePlay::cutEvenly() {
   // Parts that may begin a stage, and the number of parts.
   SmallVector<size_t> begins = {0};
-  for (size_t part = 1; part < parts.size(); ++part)
+  for (size_t part : mayBegin)
     if (parts[part]->received <= mostReceived)
       begins.push_back(part);
   begins.push_back(parts.size());
@@ -216,17 +220,24 @@ PipelineEstimate PipelinePlay::play(int64_t microBatches) {
 }
 
 std::optional<PipelineEstimate> mlir::moe::estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
-                                                            const PipelineShape &shape, ArrayRef<int64_t> boundaries,
+                                                            const PipelineShape &shape, const StageCuts &cuts,
                                                             PipelineOrders &orders,
                                                             function_ref<double(double)> getTransferSeconds) {
   SmallVector<const PartCost *> parts;
+  SmallVector<size_t> blocks;
   auto add = [&](ArrayRef<PartCost> some) { llvm::append_range(parts, llvm::make_pointer_range(some)); };
   add(cost.begin);
-  for (size_t kind : kindOf)
+  for (size_t kind : kindOf) {
+    blocks.push_back(parts.size());
     add(cost.kindParts[kind]);
+  }
   add(cost.end);
-  PipelinePlay pipeline(parts, cost.mostReceived, shape, orders);
-  if (!pipeline.cut(boundaries, getTransferSeconds))
+  auto others = llvm::drop_begin(llvm::seq<size_t>(parts.size()));
+  // The first block is in the stage of what is before it.
+  SmallVector<size_t> begins =
+      cuts.wholeBlocks ? SmallVector<size_t>(llvm::drop_begin(blocks)) : llvm::to_vector(others);
+  PipelinePlay pipeline(parts, begins, cost.mostReceived, shape, orders);
+  if (!pipeline.cut(cuts.boundaries, getTransferSeconds))
     return std::nullopt;
   // Once the pipeline is full, each round of micro-batches takes as long as the one before.
   bool isInterleaved = shape.getStagesPerDevice() > 1;

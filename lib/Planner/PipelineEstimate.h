@@ -30,13 +30,18 @@ struct PipelineEstimate {
   SmallVector<int64_t> stageBoundaries;
 };
 
-/// Cuts the model at `boundaries`, or into stages of about equal time if there are none, and plays the stages in the
-/// order of moe-order-micro-batches. A window of two units takes the time of PartCost::window, or else the longest of
-/// their computation, their exchanges, and each unit alone. `kindOf` is the place of each block in cost.kindParts.
-/// `getTransferSeconds` returns the seconds of a transfer of so many bytes to the next stage. None if the model has too
-/// few parts, or others than `boundaries` say.
+/// Places at which a model is cut into stages.
+struct StageCuts {
+  ArrayRef<int64_t> boundaries = {}; ///< beginnings of the stages; empty: stages of about equal time
+  bool wholeBlocks = false;          ///< whether those of about equal time begin between blocks
+};
+
+/// Cuts the model at `cuts`, and plays the stages in the order of moe-order-micro-batches. A window of two units takes
+/// the time of PartCost::window, or else the longest of their computation, their exchanges, and each unit alone.
+/// `kindOf` is the place of each block in cost.kindParts. `getTransferSeconds` returns the seconds of a transfer of so
+/// many bytes to the next stage. None if the model has too few parts, or others than `cuts` say.
 std::optional<PipelineEstimate> estimatePipeline(const ModelCost &cost, ArrayRef<size_t> kindOf,
-                                                 const PipelineShape &shape, ArrayRef<int64_t> boundaries,
+                                                 const PipelineShape &shape, const StageCuts &cuts,
                                                  PipelineOrders &orders,
                                                  function_ref<double(double)> getTransferSeconds);
 

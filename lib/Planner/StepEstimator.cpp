@@ -1,6 +1,8 @@
 //===- StepEstimator.cpp - steps of whole models, from samples ------------===//
 #include "StepEstimator.h"
 
+#include "moe/Cost/PlanRules.h"
+
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -218,9 +220,12 @@ std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candida
   if ((pp > 1 && isEstimated(candidate.pipelineOrder)) || hasWindows)
     shape.order = candidate.pipelineOrder;
   // A search changes a candidate, and then finds other boundaries.
-  ArrayRef<int64_t> boundaries = size == SampleSize::Large ? ArrayRef(candidate.stageBoundaries) : ArrayRef<int64_t>();
+  StageCuts cuts;
+  cuts.wholeBlocks = options.rules && options.rules->wholeBlocks;
+  if (size == SampleSize::Large)
+    cuts.boundaries = candidate.stageBoundaries;
   std::optional<PipelineEstimate> estimate = estimatePipeline(
-      *cost, kindOf, shape, boundaries, orders, [&](double bytes) { return getTransferSeconds(world / pp, bytes); });
+      *cost, kindOf, shape, cuts, orders, [&](double bytes) { return getTransferSeconds(world / pp, bytes); });
   if (estimate) {
     estimate->measured = cost->measured;
     // One unit of a window grows on the layers on which the other one shrinks. Samples do not tell their memory.

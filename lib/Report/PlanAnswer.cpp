@@ -1,6 +1,8 @@
 //===- PlanAnswer.cpp - how to run a model on a cluster, in three lines ---===//
 #include "moe/Report/PlanAnswer.h"
 
+#include "moe/Cost/FrameworkProfile.h"
+
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 
@@ -75,6 +77,30 @@ static void printJob(const PlanQuestion &question, const Candidate &chosen, cons
   os << "\n";
 }
 
+/// Prints the parts of the framework that were compared, several on a line.
+static void printTrials(const PlanQuestion &question, llvm::raw_ostream &os) {
+  constexpr size_t most = 100;
+  if (question.trials.size() < 2)
+    return;
+  std::string line = "        compared:";
+  for (auto [index, trial] : llvm::enumerate(question.trials)) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    stream << " " << trial.first << " ";
+    if (trial.second > 0)
+      stream << llvm::format("%.1f ms", trial.second * 1e3);
+    else
+      stream << "has no plan";
+    text += index + 1 < question.trials.size() ? "," : "";
+    if (line.size() + text.size() > most) {
+      os << line << "\n";
+      line = "       ";
+    }
+    line += text;
+  }
+  os << line << "\n";
+}
+
 void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chosen, const Candidate *job,
                             llvm::raw_ostream &os) {
   os << question.model << " on " << question.gpus << " x " << question.device << " (" << question.cluster << "), ";
@@ -88,6 +114,13 @@ void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chose
   if (!question.optimizer.empty())
     os << ", " << question.optimizer;
   os << "\n";
+  os << "for     "
+     << (question.framework.empty()
+             ? "MoePlan's own runtime; --framework=NAME plans for another framework"
+             : question.framework + " with " + FrameworkUse{question.dispatcher, question.graph}.describe() +
+                   ", and only what it runs")
+     << "\n";
+  printTrials(question, os);
   os << "groups  ";
   printSizes(chosen, os);
   os << "        " << describeOptions(chosen) << "\n";
@@ -124,6 +157,11 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
     json.attribute("model", question.model);
     json.attribute("cluster", question.cluster);
     json.attribute("device", question.device);
+    json.attribute("framework", question.framework.empty() ? "moeplan" : question.framework);
+    if (!question.framework.empty()) {
+      json.attribute("dispatcher", question.dispatcher);
+      json.attribute("cuda_graph", question.graph);
+    }
     json.attribute("gpus", question.gpus);
     if (question.sequence > 0) {
       json.attribute("sequence", question.sequence);

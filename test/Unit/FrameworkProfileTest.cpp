@@ -32,6 +32,7 @@ const char *const toy = R"({
   "dispatchers": [
     {"name": "plain", "awaited": ["all_to_all_v"], "counts_s": 6e-6, "source": "s"},
     {"name": "fused", "once": true, "inside_share": 0.5, "kernels": [{"names": ["dispatch"], "launch_s": 0, "source": "s"}],
+     "runs": [{"needs": {"schedule": ["once:rank"]}, "reason": "it sends once", "source": "s"}],
      "networks": [{"network": "efa", "fixed_s": 1, "between_share": 0.25, "message_s": 1000, "source": "s"}], "source": "s"}
   ],
   "precisions": [
@@ -50,6 +51,13 @@ const char *const toy = R"({
     {"devices": ["B2"], "tokens": {"min": 1000, "below": 2500}, "inside_node": true, "whole_graph": false,
      "low": 0.9, "high": 1.2, "steps": 10, "sources": 2, "source": "s"}
   ],
+  "runs": [
+    {"needs": {"pipeline": ["1f1b", "zb-v"]}, "reason": "no such order", "source": "s"},
+    {"when": {"pipeline": ["zb-v"], "pp": {"min": 2}}, "needs": {"interleave": {"min": 2, "max": 4}},
+     "reason": "zb-v needs stages", "source": "s"},
+    {"needs": {"esp": ["1", "mp"], "ep": {"multiple_of": "mp"}}, "reason": "no such experts", "source": "s"}
+  ],
+  "whole_blocks": true,
   "measured_pairs": {"error": 0.1, "pairs": 7, "source": "s"}
 })";
 
@@ -186,6 +194,49 @@ TEST(FrameworkProfile, KnowsMeasuredSteps) {
   EXPECT_EQ(apply({}).measured.find({2000, true, true})->high, 2);
   EXPECT_EQ(apply({"", "whole"}, "B200").measured.find({2000, true, true})->high, 2);
   EXPECT_FALSE(makeToyPair().measured.find({2000, true, true}));
+}
+
+/// The first rule that a plan breaks gives the reason, and what is not decided breaks none.
+TEST(FrameworkProfile, RefusesPlans) {
+  using Values = std::map<std::string, std::string>;
+  const Values plan = {{"pipeline", "1f1b"}, {"pp", "4"}, {"interleave", "1"}, {"mp", "2"}, {"esp", "2"}, {"ep", "4"}};
+  auto refuse = [&](Values changes, const char *dispatcher = "plain") {
+    changes.insert(plan.begin(), plan.end());
+    return parseOrFail().getRules({dispatcher, ""}).refuse([&](llvm::StringRef choice) {
+      return changes[choice.str()];
+    });
+  };
+  EXPECT_EQ(refuse({}), "");
+  EXPECT_EQ(refuse({{"pipeline", "zb-h1"}}), "no such order");
+  EXPECT_EQ(refuse({{"pipeline", "zb-v"}}), "zb-v needs stages");
+  EXPECT_EQ(refuse({{"pipeline", "zb-v"}, {"interleave", "4"}}), "");
+  EXPECT_EQ(refuse({{"pipeline", "zb-v"}, {"interleave", "5"}}), "zb-v needs stages");
+  EXPECT_EQ(refuse({{"pipeline", "zb-v"}, {"interleave", ""}}), "");
+  EXPECT_EQ(refuse({{"pipeline", "zb-v"}, {"pp", "1"}}), "");
+  EXPECT_EQ(refuse({{"pipeline", ""}, {"interleave", "1"}}), "");
+  EXPECT_EQ(refuse({{"esp", "1"}}), "");
+  EXPECT_EQ(refuse({{"esp", "4"}}), "no such experts");
+  EXPECT_EQ(refuse({{"ep", "1"}}), "no such experts");
+  EXPECT_EQ(refuse({{"schedule", "baseline"}}), "");
+  EXPECT_EQ(refuse({{"schedule", "baseline"}}, "fused"), "it sends once");
+  PlanRules rules = parseOrFail().getRules({});
+  EXPECT_TRUE(rules.wholeBlocks);
+  EXPECT_TRUE(rules.allows("pipeline", "zb-v"));
+  EXPECT_FALSE(rules.allows("pipeline", "zb-h1"));
+  EXPECT_TRUE(rules.allows("interleave", "8"));
+  EXPECT_EQ(rules.listValues("pipeline"), "1f1b, zb-v");
+}
+
+TEST(FrameworkProfile, NamesMistakesInRules) {
+  EXPECT_NE(
+      errorOf("{\"pipeline\": [\"1f1b\", \"zb-v\"]}", "{\"pipelines\": [\"1f1b\"]}").find("'runs[0].needs.pipelines'"),
+      std::string::npos);
+  EXPECT_NE(errorOf("\"needs\": {\"schedule\": [\"once:rank\"]}, ", "").find("'dispatchers[1].runs[0].needs'"),
+            std::string::npos);
+  EXPECT_NE(errorOf("\"min\": 2, \"max\": 4", "\"min\": 2, \"max\": 1").find("'runs[1].needs.interleave.max'"),
+            std::string::npos);
+  EXPECT_NE(errorOf("\"multiple_of\": \"mp\"", "\"multiple_of\": \"tp\"").find("'runs[2].needs.ep.multiple_of'"),
+            std::string::npos);
 }
 
 TEST(FrameworkProfile, NamesMistakes) {

@@ -3,11 +3,15 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "gtest/gtest.h"
 
+#include "../../lib/Frameworks/Adapt.h"
+
 #include "moe/Compiler/Compiler.h"
+#include "moe/Cost/FrameworkProfile.h"
 #include "moe/Dialect/Moe/IR/MoeDialect.h"
 #include "moe/Frameworks/Advice.h"
 #include "moe/Frameworks/MegatronJob.h"
 #include "moe/Import/Import.h"
+#include "moe/Planner/RunnablePlan.h"
 
 #include <numeric>
 
@@ -140,6 +144,66 @@ INSTANTIATE_TEST_SUITE_P(Models, RoundTripTest, testing::ValuesIn(kModels), [](c
   std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
   return name;
 });
+
+//===----------------------------------------------------------------------===//
+// Plans that frameworks run
+//===----------------------------------------------------------------------===//
+
+/// Plans of all orders, recomputations and schedules that differ for some framework.
+std::vector<Candidate> makePlans(MLIRContext &context, bool hasExperts) {
+  std::vector<Candidate> plans;
+  for (auto [pp, mp, ep, esp] : {std::tuple(1, 1, 1, 1), std::tuple(1, 1, 8, 1), std::tuple(4, 1, 8, 1),
+                                 std::tuple(4, 2, 4, 1), std::tuple(4, 2, 1, 2), std::tuple(1, 2, 4, 2)})
+    for (int64_t sideBySide : {1, 2})
+      for (int64_t interleave : {1, 2})
+        for (int order = 0; order <= static_cast<int>(PipelineOrder::Search); ++order)
+          for (int recompute = 0; recompute <= static_cast<int>(Recompute::Block); ++recompute)
+            for (const char *schedule : {"baseline", "s1", "s2", "ppmoe", "once:node", "once:rank", "s1+once:node",
+                                         "s1+once:rank", "s1+chunks:2", "shadow"})
+              for (bool sequenceParallel : {false, true}) {
+                if ((!hasExperts && (ep > 1 || StringRef(schedule) != "baseline")) || (mp == 1 && sequenceParallel))
+                  continue;
+                Candidate &plan = plans.emplace_back();
+                plan.parallel = ParallelAttr::get(&context, 64, pp, 64 / (pp * mp), mp, ep, hasExperts ? esp : 1, 1);
+                plan.zero = 3;
+                plan.microBatches = 16;
+                plan.sideBySide = sideBySide;
+                plan.interleave = pp > 1 ? interleave : 1;
+                plan.pipelineOrder = static_cast<PipelineOrder>(order);
+                plan.recompute = static_cast<Recompute>(recompute);
+                plan.schedule = schedule;
+                plan.sequenceParallel = sequenceParallel;
+              }
+  return plans;
+}
+
+/// The rules by which the planner chooses are those by which a plan is written: no feature of a plan that they allow is
+/// left out. `dispatchers` are those that the arguments have.
+void compareRules(const char *framework, ArrayRef<StringRef> dispatchers,
+                  std::vector<Adaptation> (*adapt)(const PlannedJob &)) {
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  context.loadDialect<MoeDialect>();
+  FrameworkProfile profile =
+      llvm::cantFail(FrameworkProfile::load(std::string(MOE_SHARE_DIR) + "/frameworks/" + framework + ".json"));
+  for (const char *name : {"qwen3-30b-a3b", "qwen3-8b"}) {
+    PlannedJob job{readModel(name), {}, 4096, "bf16", "adam", /*wideGradients=*/true};
+    int64_t runnable = 0;
+    for (const Candidate &plan : makePlans(context, job.hasExperts())) {
+      job.plan = plan;
+      bool runs = llvm::any_of(dispatchers, [&](StringRef dispatcher) {
+        return refusePlan(profile.getRules({dispatcher.str(), ""}), plan, {job.model.layer.experts, true}).empty();
+      });
+      runnable += runs;
+      EXPECT_EQ(runs, adapt(job).empty()) << framework << ", " << name << ": " << describeOptions(plan);
+    }
+    EXPECT_GT(runnable, 0) << framework << ", " << name;
+  }
+}
+
+TEST(RunnablePlanTest, RulesAgreeWithArguments) {
+  compareRules("megatron", {"alltoall", "deepep"}, adaptToMegatron);
+  compareRules("torchtitan", {"standard"}, adaptToTorchtitan);
+}
 
 //===----------------------------------------------------------------------===//
 // Reading

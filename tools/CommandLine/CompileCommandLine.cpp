@@ -52,8 +52,9 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
                        "   Example: hgx-h100. moe-plan has an argument for it. Default: localhost"),
               cl::value_desc("cluster"), cl::init("localhost"), cl::cat(category)),
       framework("framework",
-                cl::desc("Framework whose times to predict: a description file, or the name of a shared\n"
-                         "   one. Example: megatron. Default: moeplan, MoePlan's own runtime"),
+                cl::desc("Framework whose times to predict, and whose plans to search: a description\n"
+                         "   file, or the name of a shared one. Example: megatron. Default: moeplan,\n"
+                         "   MoePlan's own runtime"),
                 cl::value_desc("framework"), cl::init("moeplan"), cl::cat(category)),
       dispatcher("dispatcher",
                  cl::desc("Library of the framework that sends tokens to experts. Example: deepep.\n"
@@ -241,6 +242,19 @@ void CompileCommandLine::setSpace(ParallelRequest &request, const PlanOptions &o
   }
 }
 
+LogicalResult CompileCommandLine::checkRules(MLIRContext &context, const PlanOptions &options) const {
+  LogicalResult result = success();
+  visitChoices([&](auto member, const ChoiceInfo &info) {
+    std::string text = getText(options.*member);
+    bool isOpen = !isGiven(info.option) || text == "auto";
+    if (isOpen || failed(result) || rules.allows(info.getKey(), text))
+      return;
+    result = emitUsageError(context) << "framework '" << rules.framework << "' does not run --" << info.option << "="
+                                     << text << "; it runs " << rules.listValues(info.getKey());
+  });
+  return result;
+}
+
 ModelReader CompileCommandLine::makeReader(ModuleOp graph, ImportShape shape) const {
   if (!graph)
     return [this, shape](MLIRContext &own, const ModelForm &form) -> FailureOr<OwningOpRef<ModuleOp>> {
@@ -289,12 +303,16 @@ FailureOr<ParallelSearchInput> CompileCommandLine::getSearch(Session &session, c
     return emitUsageError(session.context) << "expected one --batch and one --seq with --parallel=auto";
   ParallelSearchInput search;
   search.options = options;
+  if (!rules.rules.empty())
+    search.options.rules = &rules;
   search.request.world = world;
   search.request.microBatches = options.microBatches;
   if (globalBatch.getNumOccurrences())
     search.request.globalBatch = globalBatch;
   search.request.objective = *parseObjective(objective);
-  setSpace(search.request, options, shapes->front().batch);
+  if (failed(checkRules(session.context, search.options)))
+    return failure();
+  setSpace(search.request, search.options, shapes->front().batch);
   search.request.given = groups;
   search.request.describeRemedies = [this, &session](const Candidate &smallest, const PlanOptions &compiled,
                                                      int64_t bytes, int64_t limit) {
@@ -377,7 +395,7 @@ std::string CompileCommandLine::findCluster() const {
   return "";
 }
 
-FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context, const RoutingSource *routing) const {
+FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context, const RoutingSource *routing) {
   llvm::Expected<std::string> path = findShareFile("clusters", cluster);
   if (!path)
     return printError(path.takeError());
@@ -390,7 +408,7 @@ FailureOr<ClusterProfile> CompileCommandLine::loadCluster(MLIRContext &context, 
 }
 
 llvm::Error CompileCommandLine::useFramework(MLIRContext &context, ClusterProfile &profile,
-                                             const RoutingSource *routing) const {
+                                             const RoutingSource *routing) {
   if (framework == "moeplan" && precision.getNumOccurrences() > 0)
     return llvm::createStringError("error: --precision needs --framework, because MoePlan's runtime computes products "
                                    "in --dtype and not in FP8");
@@ -406,9 +424,10 @@ llvm::Error CompileCommandLine::useFramework(MLIRContext &context, ClusterProfil
   llvm::Expected<std::string> path = findShareFile("frameworks", framework);
   if (!path)
     return path.takeError();
-  llvm::Expected<FrameworkProfile> description = FrameworkProfile::load(*path);
-  if (!description)
-    return description.takeError();
+  llvm::Expected<FrameworkProfile> read = FrameworkProfile::load(*path);
+  if (!read)
+    return read.takeError();
+  description = std::move(*read);
   if (profile.processors.count > 0)
     return llvm::createStringError("error: --framework needs a cluster of GPUs, but the devices of '" + profile.name +
                                    "' share processors");
@@ -419,6 +438,7 @@ llvm::Error CompileCommandLine::useFramework(MLIRContext &context, ClusterProfil
   const ClusterProfile cluster = profile;
   if (llvm::Error error = description->apply(profile, {dispatcher, cudaGraph, narrow}))
     return llvm::createStringError("error: " + llvm::toString(std::move(error)));
+  rules = description->getRules({dispatcher, cudaGraph});
   if (!measured.empty())
     if (llvm::Error error = useMeasured(context, *description, cluster, routing, profile))
       return error;

@@ -4,10 +4,13 @@
 
 #include "llvm/Support/ThreadPool.h"
 
+#include <deque>
+
 #include "ImportCommandLine.h"
 #include "SearchWatch.h"
 #include "Session.h"
 #include "StepCommandLine.h"
+#include "moe/Cost/FrameworkProfile.h"
 #include "moe/Frameworks/Advice.h"
 #include "moe/Frameworks/MegatronJob.h"
 
@@ -19,6 +22,15 @@ struct ParallelSearchInput {
   ModelSource source; ///< refers to the command line
   ParallelRequest request;
   PlanOptions options;
+};
+
+/// A search for plans with some parts of the framework.
+struct FrameworkTrial {
+  FrameworkUse use;
+  ClusterProfile cluster; ///< with the times of these parts
+  PlanRules rules;
+  std::optional<GroupsExplanation> groups; ///< absent if no plan was found
+  std::string error;                       ///< reason for that
 };
 
 /// The input and the options from which a plan is made: the model, its import, --parallel, --schedule, --mode,
@@ -59,6 +71,13 @@ public:
   bool isOpen() const { return parallel == "auto" || llvm::StringRef(parallel).starts_with("auto,"); }
   /// `options` are getOptions()'.
   FailureOr<ParallelSearchInput> getSearch(Session &session, const PlanOptions &options) const;
+  /// Calls chooseParallel() for `search`. With --framework it does so with each dispatcher and graph scope that is
+  /// open, and leaves `search` with the times and rules of the fastest.
+  FailureOr<GroupsExplanation> chooseParallel(MLIRContext &context, ParallelSearchInput &search);
+  /// The dispatcher and the graph scope that were given or chosen.
+  FrameworkUse getUse() const { return {dispatcher, cudaGraph, ""}; }
+  /// Those that chooseParallel() compared, and the seconds of their steps; 0: no plan was found.
+  std::vector<std::pair<std::string, double>> getTrials() const;
   /// The plan of the best groups, which a note names; `options` are getOptions()'. Shows progress.
   FailureOr<OwningOpRef<ModuleOp>> compileAuto(Session &session, const PlanOptions &options) const;
   /// Flags that would make the plan of `asked`, of `bytes`, fit into `limit`, each of which is tried; may be empty.
@@ -67,7 +86,7 @@ public:
   std::string findCluster() const;
   /// The profile in it, with the times of the framework that --framework names, anchored in the steps of --measured,
   /// which have this routing; null: an even one.
-  FailureOr<ClusterProfile> loadCluster(MLIRContext &context, const RoutingSource *routing = nullptr) const;
+  FailureOr<ClusterProfile> loadCluster(MLIRContext &context, const RoutingSource *routing = nullptr);
   /// The batch shapes that --batch and --seq ask for, one unless they are lists.
   FailureOr<SmallVector<ImportShape>> getShapes() const;
   /// Reads an MLIR file as it is, or a configuration in `form`, in the smallest sizes for `reduced`.
@@ -77,11 +96,15 @@ public:
 
 private:
   /// Changes `profile` to the times of --framework. The text of an error is a complete diagnostic.
-  llvm::Error useFramework(MLIRContext &context, ClusterProfile &profile, const RoutingSource *routing) const;
+  llvm::Error useFramework(MLIRContext &context, ClusterProfile &profile, const RoutingSource *routing);
   /// Anchors `profile`, which has the times of `framework`, in the steps of --measured, and prints them. `cluster` is
   /// the profile without these times.
   llvm::Error useMeasured(MLIRContext &context, const FrameworkProfile &framework, const ClusterProfile &cluster,
                           const RoutingSource *routing, ClusterProfile &profile) const;
+  /// Searches plans with the parts of `use`, and adds a trial.
+  void tryUse(MLIRContext &context, ParallelSearchInput &search, const FrameworkUse &use);
+  /// Fails if an option asks for what the framework does not run in any plan.
+  LogicalResult checkRules(MLIRContext &context, const PlanOptions &options) const;
   /// The job's options that do not depend on its groups, and then those that do.
   void setStepDefaults(bool isOpen);
   void setPlanDefaults();
@@ -114,7 +137,10 @@ private:
   ImportCommandLine importing;
   StepCommandLine step;
   std::optional<MegatronJob> job;
-  GivenGroups groups; ///< sizes in --parallel, after getOptions()
+  std::optional<FrameworkProfile> description; ///< the parts of --framework, after loadCluster()
+  std::deque<FrameworkTrial> trials;           ///< made by chooseParallel(); searches refer to them
+  PlanRules rules;                             ///< needs of --framework, after loadCluster()
+  GivenGroups groups;                          ///< sizes in --parallel, after getOptions()
 };
 
 /// Notes the bound of dropless rows that was taken by default in `module`, a model or a plan.

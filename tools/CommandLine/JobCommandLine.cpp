@@ -165,6 +165,8 @@ FailureOr<FrameworkAdvice> CompileCommandLine::advise(MLIRContext &context, cons
   advice.job.wideGradients = search.options.wideGradients;
   advice.job.precision = search.options.cluster->precision;
   advice.job.precisionFramework = search.options.cluster->framework;
+  if (description)
+    advice.job.arguments = description->getArguments(getUse());
   for (Framework framework : frameworks) {
     // It runs Megatron's core, whose advice is its own.
     bool isKnown = framework == Framework::MegatronBridge && !advice.all.empty() &&

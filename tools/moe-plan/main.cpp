@@ -84,6 +84,11 @@ static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSea
   question.cluster = cluster.name;
   question.device = cluster.deviceName;
   question.precision = cluster.precision.name;
+  if (!cluster.framework.empty())
+    question.framework = cluster.framework;
+  question.trials = compiling.getTrials();
+  question.dispatcher = compiling.getUse().dispatcher;
+  question.graph = compiling.getUse().graph;
   question.optimizer = !search.options.optimizer                               ? ""
                        : search.options.optimizer->kind == OptimizerKind::Adam ? "Adam"
                                                                                : "SGD";
@@ -186,10 +191,12 @@ static LogicalResult run(Session &session) {
   watch.attach(search->request, search->options);
   FailureOr<GroupsExplanation> explanation = failure();
   if (failed(watch.run([&]() -> LogicalResult {
-        explanation = chooseParallel(search->source, search->request, search->options);
+        explanation = compiling.chooseParallel(context, *search);
         return explanation;
       })))
     return failure();
+  // The parts of the framework are chosen now.
+  question = getQuestion(*search->options.cluster, *search, shapes->front().seq);
   std::optional<FrameworkAdvice> advice;
   if (SmallVector<Framework> frameworks = getFrameworks(); !frameworks.empty()) {
     FailureOr<FrameworkAdvice> found = compiling.advise(context, *search, *explanation->getChosen(), frameworks);
@@ -197,7 +204,7 @@ static LogicalResult run(Session &session) {
       return failure();
     advice = std::move(*found);
   }
-  return writeAll(context, question, *cluster, session.command, *explanation, advice);
+  return writeAll(context, question, *search->options.cluster, session.command, *explanation, advice);
 }
 
 int main(int argc, char **argv) {

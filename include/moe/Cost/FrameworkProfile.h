@@ -10,6 +10,7 @@
 #define MOE_COST_FRAMEWORKPROFILE_H
 
 #include "moe/Cost/ClusterProfile.h"
+#include "moe/Cost/PlanRules.h"
 
 namespace mlir::moe {
 
@@ -25,11 +26,22 @@ struct FrameworkKernels {
   std::vector<KernelFactor> factors;
 };
 
+/// Clusters on which a part of a framework works. Names are beginnings.
+struct PartPlaces {
+  std::vector<std::string> networks, otherNetworks; ///< it works on these (empty: all), and not on the other ones
+  std::vector<std::string> devices;                 ///< empty for all
+
+  bool contains(const ClusterProfile &profile) const;
+};
+
 /// A part of a step that the framework runs as CUDA graphs.
 struct GraphScope {
   std::string name;
   double hostShare = 1;                  ///< part of the host's time that remains
   std::vector<FrameworkKernels> kernels; ///< kernels that it runs instead of others
+  std::vector<PlanRule> runs;            ///< needs of this part
+  bool isPlanned = true;                 ///< whether the planner tries it
+  std::vector<PrecisionArgument> arguments;
 };
 
 /// A library that sends tokens to their experts and back.
@@ -41,6 +53,10 @@ struct Dispatcher {
   llvm::StringMap<double> kernelSeconds; ///< as in HostIssue, for launches that are part of its calls
   std::vector<std::string> awaited;      ///< as in HostIssue
   std::optional<double> countsSeconds;   ///< as in HostIssue
+  std::vector<PlanRule> runs;            ///< needs of this part
+  bool isPlanned = true;                 ///< whether the planner tries it
+  PartPlaces places;
+  std::vector<PrecisionArgument> arguments;
 };
 
 /// A precision of the framework on some devices.
@@ -65,6 +81,9 @@ struct FrameworkUse {
   std::string dispatcher;     ///< empty for the first one of the description
   std::string graph;          ///< empty for none
   std::string precision = {}; ///< empty for the types of the plan
+
+  /// "dispatcher deepep, CUDA graphs of moe_router".
+  std::string describe() const;
 };
 
 struct FrameworkProfile {
@@ -77,6 +96,8 @@ struct FrameworkProfile {
   std::vector<PrecisionChoice> precisions; ///< entries of one name are for different devices
   std::vector<MeasuredClass> measured;     ///< coarse classes first
   double pairError = 0;                    ///< as in MeasuredSteps
+  std::vector<PlanRule> runs;              ///< needs of the framework
+  bool wholeBlocks = false;                ///< as in PlanRules
 
   /// Reads and checks a description. The text of an error is a complete diagnostic.
   static llvm::Expected<FrameworkProfile> parse(llvm::StringRef text, llvm::StringRef fileName);
@@ -85,6 +106,14 @@ struct FrameworkProfile {
 
   /// Whether the dispatcher of that name sends a token once; an empty name is the first one's.
   bool sendsOnce(llvm::StringRef dispatcher) const;
+  /// The dispatchers that the planner tries on a cluster; the first one of the description if there are no others.
+  std::vector<std::string> getPlannedDispatchers(const ClusterProfile &profile) const;
+  /// The graph scopes that it tries.
+  std::vector<std::string> getPlannedGraphs() const;
+  /// Arguments of the framework for the parts of `use`.
+  std::vector<PrecisionArgument> getArguments(const FrameworkUse &use) const;
+  /// Needs of the framework and of the parts of `use`, which it has.
+  PlanRules getRules(const FrameworkUse &use) const;
   /// Changes `profile` to the times that the framework needs on it. Fails if the description lacks a part of `use`.
   llvm::Error apply(ClusterProfile &profile, const FrameworkUse &use) const;
 };

@@ -29,8 +29,9 @@ struct PlannedJob {
   std::string dtype;
   std::string optimizer = {}; ///< "adam", "sgd" or empty
   bool wideGradients = false;
-  Precision precision = {};            ///< narrow types of its products
-  std::string precisionFramework = {}; ///< name of the framework with these arguments
+  Precision precision = {};                      ///< narrow types of its products
+  std::vector<PrecisionArgument> arguments = {}; ///< arguments of its dispatcher and its CUDA graphs
+  std::string precisionFramework = {};           ///< name of the framework with these arguments
 
   bool hasExperts() const { return model.layer.experts > 0; }
   int64_t getGlobalBatch() const { return plan.batch * plan.parallel.getDp() * plan.microBatches; }

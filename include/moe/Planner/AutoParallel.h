@@ -37,6 +37,8 @@ struct StepSpace {
 
 /// The space around the choices of `options`, without batches and bounds of dropless rows.
 StepSpace getStepSpace(const PlanOptions &options, function_ref<bool(StringRef option)> isOpen);
+/// Leaves out all that options.rules do not allow for any plan. getStepSpace() does so, too.
+StepSpace restrictSpace(const PlanOptions &options, StepSpace space);
 
 /// Progress of a search.
 struct SearchProgress {
@@ -52,6 +54,7 @@ struct ParallelRequest {
   /// Sequences of a step: batch * dp * micro-batches, which it gives. Absent: candidates differ in it.
   std::optional<int64_t> globalBatch;
   GivenGroups given;
+  std::vector<ParallelAttr> groups; ///< the only groups that are compared; empty: all
   StepSpace space;
   Objective objective = Objective::Throughput;
   /// The plan of a user's job, which the choice is compared with. It gets the room for dropless rows that a candidate

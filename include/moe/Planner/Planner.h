@@ -12,6 +12,7 @@
 #include "moe/Compiler/Compiler.h"
 
 namespace mlir::moe {
+struct PlanRules;
 struct ScheduleExplanation;
 struct RoutingSource;
 
@@ -21,6 +22,8 @@ struct PlanOptions : CompileOptions {
 
   /// Experts that tokens choose, for 'auto'. Null: they choose evenly.
   const RoutingSource *routing = nullptr;
+  /// Plans that may be chosen. Null: all.
+  const PlanRules *rules = nullptr;
   /// Lets 'auto' simulate every candidate, also those that cannot be the best.
   bool exhaustive = false;
   /// Lets 'auto' also find changes that would change its choice, which takes longer than the choice.

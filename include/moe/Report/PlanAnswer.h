@@ -11,8 +11,12 @@ namespace mlir::moe {
 /// The question: a model on a cluster.
 struct PlanQuestion {
   std::string model, cluster, device;
-  std::string dtype, optimizer; ///< empty if the graph has its types, or without an optimizer
-  std::string precision;        ///< narrow types of products; empty if they compute in `dtype`
+  std::string framework; ///< that runs the plan, with its dispatcher and graphs; empty: MoePlan's own runtime
+  /// Dispatchers and graphs that were compared, and the seconds of their steps; 0: no plan was found.
+  std::vector<std::pair<std::string, double>> trials{};
+  std::string dispatcher{}, graph{}; ///< parts of the framework; empty for none
+  std::string dtype, optimizer;      ///< empty if the graph has its types, or without an optimizer
+  std::string precision;             ///< narrow types of products; empty if they compute in `dtype`
   int64_t gpus = 0;
   int64_t sequence = 0;   ///< tokens; 0: the graph has its own
   double memoryLimit = 0; ///< bytes of a device; 0: not known
@@ -25,8 +29,8 @@ struct AnswerParts {
   std::string explanation, frameworks; ///< in JSON, or empty
 };
 
-/// Prints the question, then groups, step and memory of `chosen`, a line each. The groups have the names of
-/// Megatron-LM: TP, PP, DP, EP, ETP (tensor parallelism of experts), CP, MBS (sequences of a micro-batch) and GA
+/// Prints the question, then the framework, groups, step and memory of `chosen`, a line each. The groups have the names
+/// of Megatron-LM: TP, PP, DP, EP, ETP (tensor parallelism of experts), CP, MBS (sequences of a micro-batch) and GA
 /// (micro-batches of a step). Then follows the job that the user runs, beside the choice; `job` may be null.
 void printAnswer(const PlanQuestion &question, const Candidate &chosen, const Candidate *job, llvm::raw_ostream &os);
 /// Writes the same as a JSON object.

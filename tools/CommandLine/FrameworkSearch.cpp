@@ -1,0 +1,107 @@
+//===- FrameworkSearch.cpp - parts of a framework as planned choices ------===//
+//
+// Dispatchers and CUDA graphs change the times of launches, so that each needs a search of its own. All but the first
+// search compare only the groups that were near the best before.
+//
+//===----------------------------------------------------------------------===//
+#include "CompileCommandLine.h"
+
+#include "moe/Support/UsageError.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// Seconds by which a search compares its choice.
+static double getCost(const GroupsExplanation &groups) {
+  const Candidate &chosen = *groups.getChosen();
+  return groups.objective == Objective::StepTime ? chosen.getStepSeconds() : chosen.secondsPerSequence;
+}
+
+/// The groups that may be the best with another part of the framework.
+static std::vector<ParallelAttr> getNearGroups(const GroupsExplanation &groups) {
+  constexpr double near = 1.5;
+  std::vector<ParallelAttr> all;
+  for (const Candidate &one : groups.candidates)
+    if (one.verdict == Verdict::Illegal || one.secondsPerSequence <= near * groups.getChosen()->secondsPerSequence)
+      all.push_back(one.parallel);
+  return all;
+}
+
+void CompileCommandLine::tryUse(MLIRContext &context, ParallelSearchInput &search, const FrameworkUse &use) {
+  dispatcher = use.dispatcher;
+  cudaGraph = use.graph;
+  FrameworkTrial &trial = trials.emplace_back();
+  trial.use = use;
+  FailureOr<ClusterProfile> cluster = loadCluster(context);
+  if (failed(cluster))
+    return;
+  trial.cluster = std::move(*cluster);
+  trial.rules = rules;
+  search.options.cluster = &trial.cluster;
+  search.options.rules = &trial.rules;
+  // An error only says that this part of the framework runs no plan.
+  ScopedDiagnosticHandler keepError(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return failure();
+    trial.error = diagnostic.str();
+    return success();
+  });
+  ParallelRequest request = search.request;
+  request.space = restrictSpace(search.options, request.space);
+  FailureOr<GroupsExplanation> groups = moe::chooseParallel(search.source, request, search.options);
+  if (succeeded(groups))
+    trial.groups = std::move(*groups);
+}
+
+/// The first trial that none after it beats by a hundredth; null if none has a plan.
+static FrameworkTrial *findBest(std::deque<FrameworkTrial> &trials) {
+  constexpr double leastGain = 1.01;
+  FrameworkTrial *best = nullptr;
+  for (FrameworkTrial &one : trials)
+    if (one.groups && (!best || leastGain * getCost(*one.groups) < getCost(*best->groups)))
+      best = &one;
+  return best;
+}
+
+FailureOr<GroupsExplanation> CompileCommandLine::chooseParallel(MLIRContext &context, ParallelSearchInput &search) {
+  // The steps of --measured have one dispatcher, the one that is given or the first.
+  if (!description || isGiven("measured"))
+    return moe::chooseParallel(search.source, search.request, search.options);
+  trials.clear();
+  const std::string givenGraph = cudaGraph;
+  std::vector<std::string> dispatchers = {dispatcher}, graphs;
+  if (!isGiven("dispatcher"))
+    dispatchers = description->getPlannedDispatchers(*search.options.cluster);
+  if (!isGiven("cuda-graph"))
+    graphs = description->getPlannedGraphs();
+  auto tryNext = [&](const FrameworkUse &use) {
+    FrameworkTrial *best = findBest(trials);
+    if (best && search.options.isStoppedEarly())
+      return;
+    if (best && search.request.groups.empty())
+      search.request.groups = getNearGroups(*best->groups);
+    tryUse(context, search, use);
+  };
+  for (const std::string &one : dispatchers)
+    tryNext({one, givenGraph, ""});
+  if (FrameworkTrial *best = findBest(trials)) {
+    const std::string fastest = best->use.dispatcher;
+    for (const std::string &graph : graphs)
+      tryNext({fastest, graph, ""});
+  }
+  FrameworkTrial *best = findBest(trials);
+  if (!best)
+    return emitError(UnknownLoc::get(&context)) << trials.front().error;
+  dispatcher = best->use.dispatcher;
+  cudaGraph = best->use.graph;
+  search.options.cluster = &best->cluster;
+  search.options.rules = &best->rules;
+  return *best->groups;
+}
+
+std::vector<std::pair<std::string, double>> CompileCommandLine::getTrials() const {
+  std::vector<std::pair<std::string, double>> all;
+  for (const FrameworkTrial &one : trials)
+    all.emplace_back(one.use.describe(), one.groups ? one.groups->getChosen()->getStepSeconds() : 0);
+  return all;
+}
