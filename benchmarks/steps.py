@@ -13,7 +13,8 @@ a step is predicted / measured - 1.
 
 A prediction is calibrated by class: how many times as long as predicted the measured steps of this class took. A class needs ten steps of two
 sources. If it has fewer, it is joined with others: graphs first, then routing, nodes, tokens and device. A source is a repository. That of AWS,
-which has all steps on EFA, is divided by model. The calibration is tested on each source with the steps of the other sources alone.
+which has all steps on EFA, is divided by model. The calibration is tested on each source with the steps of the other sources alone. Steps in
+narrow types, such as MXFP8, are apart: they are in no figure of the others, and have classes of their own.
 """
 import argparse
 import concurrent.futures
@@ -28,7 +29,7 @@ import sys
 from pages import FOLDER, ROOT, load, make_table, save, write, write_pages
 from run_all import get_commit
 
-PAGES = {"README.md": ["accuracy"], "docs/Validation.md": ["summary", "errors", "pairs", "settings", "worst", "rows", "left-out"]}
+PAGES = {"README.md": ["accuracy"], "docs/Validation.md": ["summary", "errors", "narrow", "narrow-rows", "pairs", "settings", "worst", "rows", "left-out"]}
 PICTURE = os.path.join(ROOT, "docs", "images", "measured-steps.svg")
 FIGURES = os.path.join(FOLDER, "steps_figures.json")
 DESCRIPTION = os.path.join(ROOT, "share", "frameworks", "megatron.json")
@@ -39,6 +40,8 @@ CLUSTERS = {"H100": "hgx-h100", "H100 (p5)": "aws-p5", "B200": "hgx-b200", "B200
             "GB200": "gb200-nvl72", "GB300": "gb300-nvl72", "H800": "h800"}
 MEGATRON = ("NVIDIA/Megatron-LM", "NVIDIA-NeMo/Megatron-Bridge", "yanring/Megatron-MoE-ModelZoo", "awslabs/awsome-distributed-ai", "InternLM/xtuner",
             "NVIDIA/dgxc-benchmarking", "mlcommons", "alibaba/Pai-Megatron-Patch")
+# Names of precisions in the sources, and in the description of the framework.
+PRECISIONS = {"bf16": "bf16", "mxfp8": "mxfp8", "nvfp4": "nvfp4", "fp8-current-scaling": "fp8-tensor", "fp8-blockwise": "fp8-block"}
 # Steps that contradict themselves, by their ids.
 LEFT_OUT = {"bridge-26.06.01-GPT_OSS_120B-": "60% above the same step of the releases before and after"}
 NUM_BLOCKS = {"qwen3-235b-a22b": 94, "qwen3-30b-a3b": 48, "gpt-oss-120b": 36, "gpt-oss-20b": 24, "kimi-k2": 61, "deepseek-v3": 61,
@@ -74,13 +77,23 @@ def why_not(row):
     for key in NEEDED:
         if not row.get(key):
             return f"the source does not say {key}"
-    if row["precision"] != "bf16":
-        return f"{row['precision']}: MoePlan plans bf16"
+    if row["precision"] not in PRECISIONS:
+        return f"the description of Megatron-LM has no precision '{row['precision'].split(' (')[0]}'"
     if not get_model(row) or "MTP)" in row["model"] and "no MTP" not in row["model"]:
         return "the model cannot be imported yet"
     if row.get("num_layers_run") == 96:
         return "96 layers of a model of 94"
     return next((why for start, why in LEFT_OUT.items() if row["id"].startswith(start)), "")
+
+
+def is_narrow(row):
+    """Whether products compute in fewer bits than bf16 has."""
+    return row["precision"] != "bf16"
+
+
+def split(rows):
+    """Steps in bf16, and those in narrow types, which are a group of their own."""
+    return [row for row in rows if not is_narrow(row)], [row for row in rows if is_narrow(row)]
 
 
 def get_family(row):
@@ -178,8 +191,9 @@ def is_natural(row):
 
 def get_framework_options(row):
     graph = get_graph(row)
-    return ["--framework=megatron", f"--dispatcher={get_dispatcher(row)}"] + [f"--cuda-graph={graph}"] * bool(graph) + \
-        ["--synthetic-routing=preset=aux-loss"] * is_natural(row)
+    options = ["--framework=megatron", f"--dispatcher={get_dispatcher(row)}"] + [f"--cuda-graph={graph}"] * bool(graph)
+    options += ["--synthetic-routing=preset=aux-loss"] * is_natural(row)
+    return options + [f"--precision={PRECISIONS[row['precision']]}"] * is_narrow(row)
 
 
 def run(command):
@@ -275,9 +289,25 @@ def describe_class(level):
     return entry | ({"even_routing": routing == "forced"} if routing else {}) | ({"whole_graph": graph == "full"} if graph else {})
 
 
+def make_narrow_entries(figures, rows):
+    """Entries of `measured_steps` for each precision with enough steps, and for whole graphs and others of it."""
+    entries = []
+    for name in sorted({row["precision"] for row in rows}):
+        for graph in (None, "none", "full"):
+            of = [row for row in rows if row["precision"] == name and graph in (None, get_class(row)[-1])]
+            if len(of) < LEAST_ROWS or len({get_source(row) for row in of}) < LEAST_SOURCES:
+                continue
+            middle, half = make_interval([get_ratio(figures, row) for row in of])
+            entries.append({"precision": PRECISIONS[name], **describe_class((None,) * 4 + (graph,)), "low": round(math.exp(middle - half), 3),
+                            "high": round(math.exp(middle + half), 3), "steps": len(of), "sources": len({get_source(row) for row in of}),
+                            "source": "benchmarks/steps.py --calibrate"})
+    return entries
+
+
 def make_entries(figures, rows):
     """Entries of `measured_steps`, coarse classes first, so that the last one that fits is the finest."""
     found = {}
+    rows, narrow = split(rows)
     for row in rows:
         middle, half, level, of = find_interval(figures, rows, row)
         found[level] = (middle, half, of)
@@ -287,7 +317,7 @@ def make_entries(figures, rows):
     for level, (middle, half, of) in sorted(found.items(), key=lambda item: sum(key is not None for key in item[0])):
         entries.append({**describe_class(level), "low": round(math.exp(middle - half), 3), "high": round(math.exp(middle + half), 3), "steps": len(of),
                         "sources": len({get_source(row) for row in of}), "source": "benchmarks/steps.py --calibrate"})
-    return entries
+    return entries + make_narrow_entries(figures, narrow)
 
 
 # --------------------------------------------------------------------------------------------------------------------------- pairs
@@ -372,6 +402,14 @@ def make_error_table(figures, rows):
     return make_table(["steps", "number", "mean error", "median", "bias", "within 25%"], lines)
 
 
+def make_narrow_table(figures, rows):
+    """The errors of steps in each precision: bf16's are in make_error_table()."""
+    groups = [(PRECISIONS[name], [row for row in rows if row["precision"] == name]) for name in sorted({row["precision"] for row in rows})]
+    groups += [(f"{name}, {title}", [row for row in of if (get_class(row)[-1] == "full") == full]) for name, of in list(groups)
+               for title, full in (("whole graphs", True), ("no whole graphs", False))]
+    return make_table(["steps", "number", "mean error", "median", "bias", "within 25%"], [[name, *describe_errors(figures, of)] for name, of in groups if of])
+
+
 def make_pair_table(figures, data, rows):
     kinds = measure_pairs(figures, data, rows)
     every = [pair for of in kinds.values() for pair in of]
@@ -419,10 +457,11 @@ def make_left_out_table(data, figures):
 
 
 def make_parts(figures, data, rows):
+    rows, narrow = split(rows)
     of = describe_errors(figures, rows)
     return {"summary": make_summary(figures, rows), "errors": make_error_table(figures, rows), "pairs": make_pair_table(figures, data, rows),
             "settings": make_setting_table(figures, rows), "worst": make_worst_table(figures, rows), "rows": make_row_table(figures, rows),
-            "left-out": make_left_out_table(data, figures),
+            "narrow": make_narrow_table(figures, narrow), "narrow-rows": make_row_table(figures, narrow), "left-out": make_left_out_table(data, figures),
             "accuracy": f"{of[0]} whole steps that others measured in Megatron-LM are predicted with a mean error of {of[1]}, and {of[4]} of them within 25%. "
                         "Some figures of the prediction were fitted to these steps. Each answer for Megatron-LM has a range that measured steps of its kind were in: [Validation](docs/Validation.md)."}
 
@@ -447,6 +486,7 @@ def to_x(ratio):
 
 def make_svg(figures, rows):
     """Draws predicted / measured of each step, with a line for each source."""
+    rows = split(rows)[0]
     sources = sorted({get_source(row) for row in rows})
     bottom = TOP + LINE * len(sources)
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 44}" width="{WIDTH}" height="{bottom + 44}">', STYLE,
@@ -468,7 +508,7 @@ def make_svg(figures, rows):
 def calibrate(figures, data, rows):
     description = load(DESCRIPTION)
     description["measured_steps"] = make_entries(figures, rows)
-    kinds = measure_pairs(figures, data, rows)
+    kinds = measure_pairs(figures, data, split(rows)[0])
     # A plan has one dispatcher, so that the planner never compares two.
     errors = sorted(error for kind, of in kinds.items() if not kind.startswith("dispatcher") for error, _ in of)
     description["measured_pairs"] = {"error": round(errors[math.ceil(0.68 * len(errors)) - 1], 3), "pairs": len(errors),
@@ -492,7 +532,7 @@ def main(arguments=None):
     if not rows:
         sys.exit("error: no figures; predict steps with --bin")
     parts = make_parts(figures, data, rows)
-    print("\n\n".join(parts[name] for name in ("summary", "errors", "pairs", "settings", "worst")))
+    print("\n\n".join(parts[name] for name in ("summary", "errors", "pairs", "settings", "worst", "narrow")))
     if options.calibrate:
         calibrate(figures, data, rows)
     if options.pages:
