@@ -27,7 +27,7 @@ NO_PROGRAMS = {"schedule_figures.py", "entries.py", "estimates_cases.py", "layer
                # Benchmarks of a session on a GPU, scripts/gpu.sh.
                "attention_shapes.py", "attention_torch.py", "ragged_gemm_torch.py", "timed_torch.py",
                # Their figures are in README.md, docs/Schedules.md and docs/Validation.md.
-               "answers.py", "pages.py", "steps.py"}
+               "anchors.py", "answers.py", "pages.py", "steps.py"}
 FAKE_SECTIONS = {"First": "The first section.", "Second": "The second one.", "Third": "Nothing is in it."}
 
 
