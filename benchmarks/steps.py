@@ -29,7 +29,7 @@ import sys
 from pages import FOLDER, ROOT, load, make_table, save, write, write_pages
 from run_all import get_commit
 
-PAGES = {"README.md": ["accuracy"], "docs/Validation.md": ["summary", "errors", "narrow", "narrow-rows", "pairs", "settings", "worst", "rows", "left-out"]}
+PAGES = {"README.md": ["accuracy"], "docs/Validation.md": ["summary", "errors", "narrow", "narrow-rows", "pairs", "settings", "worst", "memory", "rows", "left-out"]}
 PICTURE = os.path.join(ROOT, "docs", "images", "measured-steps.svg")
 FIGURES = os.path.join(FOLDER, "steps_figures.json")
 DESCRIPTION = os.path.join(ROOT, "share", "frameworks", "megatron.json")
@@ -43,7 +43,8 @@ MEGATRON = ("NVIDIA/Megatron-LM", "NVIDIA-NeMo/Megatron-Bridge", "yanring/Megatr
 # Names of precisions in the sources, and in the description of the framework.
 PRECISIONS = {"bf16": "bf16", "mxfp8": "mxfp8", "nvfp4": "nvfp4", "fp8-current-scaling": "fp8-tensor", "fp8-blockwise": "fp8-block"}
 # Steps that contradict themselves, by their ids.
-LEFT_OUT = {"bridge-26.06.01-GPT_OSS_120B-": "60% above the same step of the releases before and after"}
+LEFT_OUT = {"bridge-26.06.01-GPT_OSS_120B-": "60% above the same step of the releases before and after",
+            "mlm-recipe-qwen3_235b__h100__bf16_256GPU_TP2PP8EP32-readme": "214 TFLOP/s in an early container, 302 in a later one"}
 NUM_BLOCKS = {"qwen3-235b-a22b": 94, "qwen3-30b-a3b": 48, "gpt-oss-120b": 36, "gpt-oss-20b": 24, "kimi-k2": 61, "deepseek-v3": 61,
               "moonlight-16b-a3b": 27, "llama-4-maverick": 48, "deepseek-v2-lite": 27, "deepseek-v2": 60}
 NEEDED = ("n_gpus", "seq", "mbs", "gbs", "tp", "pp", "ep", "step_ms")
@@ -84,6 +85,20 @@ def why_not(row):
     if row.get("num_layers_run") == 96:
         return "96 layers of a model of 94"
     return next((why for start, why in LEFT_OUT.items() if row["id"].startswith(start)), "")
+
+
+def merge_releases(rows):
+    """Leaves out repetitions of a step by earlier releases of the same repository."""
+    newest = {}
+    for row in rows:
+        key = row["id"]
+        if release := re.match(r"bridge-(\d\d\.\d\d(?:\.\d+)?)-", row["id"]):
+            key = (row["gpu"], *get_plan_options(row), *get_framework_options(row))
+            row = {**row, "release": release[1]}
+        if key not in newest or row["release"] > newest[key]["release"]:
+            newest[key] = row
+    kept = {row["id"] for row in newest.values()}
+    return [row for row in rows if row["id"] in kept]
 
 
 def is_narrow(row):
@@ -205,6 +220,20 @@ def run(command):
     return result.stdout, ""
 
 
+def get_memory(row):
+    """GiB that the source measured, and what it counted."""
+    for key, counted, times in (("mem_gib", "allocated", 1), ("mem_reserved_gib", "reserved", 1), ("mem_gb", "not said", 1e9 / 2**30)):
+        if row.get(key):
+            return row[key] * times, counted
+    return None
+
+
+def read_memory(text):
+    """GB in moe-sim's answer."""
+    found = re.search(r"^memory +([\d.]+) (MB|GB|TB)", text, re.MULTILINE)
+    return float(found[1]) * {"MB": 1e-3, "GB": 1, "TB": 1e3}[found[2]]
+
+
 def predict(options, row):
     """The figures of a row, or its error. `whole_ms` is the same step when all of it is compiled and simulated."""
     command = [os.path.join(options.bin, "moe-sim"), *get_plan_options(row), *get_framework_options(row)]
@@ -213,11 +242,11 @@ def predict(options, row):
         return {"error": error}
     step = json.loads(text)
     figure = {"step_ms": round(step["step_s"] * 1e3, 3), "memory_gb": step["peak_bytes"] and round(step["peak_bytes"] / 1e9, 3)}
-    if options.whole:
+    if options.whole or (get_memory(row) and not figure["memory_gb"]):
         text, error = run(command)
         if error:
             return {"error": error}
-        figure["whole_ms"] = float(re.search(r"^step +([\d.]+) ms", text, re.MULTILINE)[1])
+        figure |= {"whole_ms": float(re.search(r"^step +([\d.]+) ms", text, re.MULTILINE)[1]), "memory_gb": read_memory(text)}
     return figure
 
 
@@ -445,10 +474,21 @@ def make_row_table(figures, rows):
     return make_table(["step", "devices", "cluster", "tokens", "measured ms", "predicted ms", "error"], lines)
 
 
+def make_memory_table(figures, rows):
+    lines = []
+    for row in rows:
+        if get_memory(row) and figures[row["id"]].get("memory_gb"):
+            measured, counted = get_memory(row)
+            predicted = figures[row["id"]]["memory_gb"] * 1e9 / 2**30
+            lines.append([f"`{row['id']}`", f"{measured:.1f}", counted, f"{predicted:.1f}", f"{predicted / measured - 1:+.0%}"])
+    return make_table(["step", "measured GiB", "counted", "predicted GiB", "error"], lines)
+
+
 def make_left_out_table(data, figures):
     reasons = {}
+    kept = {row["id"] for row in merge_releases([row for row in data["rows"] if not why_not(row)])}
     for row in data["rows"]:
-        why = why_not(row) or figures.get(row["id"], {}).get("error") or ("" if row["id"] in figures else "not predicted yet")
+        why = why_not(row) or ("" if row["id"] in kept else "a later release repeats it") or figures.get(row["id"], {}).get("error") or ("" if row["id"] in figures else "not predicted yet")
         if why:
             reasons.setdefault(why, []).append(row)
     names = {why: len(of) if len(of) > 12 else ", ".join(f"`{row['id']}`" for row in of) for why, of in reasons.items()}
@@ -456,11 +496,12 @@ def make_left_out_table(data, figures):
                                                       for why, of in sorted(reasons.items(), key=lambda item: -len(item[1]))])
 
 
-def make_parts(figures, data, rows):
-    rows, narrow = split(rows)
+def make_parts(figures, data, every):
+    rows, narrow = split(merge_releases(every))
     of = describe_errors(figures, rows)
-    return {"summary": make_summary(figures, rows), "errors": make_error_table(figures, rows), "pairs": make_pair_table(figures, data, rows),
+    return {"summary": make_summary(figures, rows), "errors": make_error_table(figures, rows), "pairs": make_pair_table(figures, data, split(every)[0]),
             "settings": make_setting_table(figures, rows), "worst": make_worst_table(figures, rows), "rows": make_row_table(figures, rows),
+            "memory": make_memory_table(figures, rows),
             "narrow": make_narrow_table(figures, narrow), "narrow-rows": make_row_table(figures, narrow), "left-out": make_left_out_table(data, figures),
             "accuracy": f"{of[0]} whole steps that others measured in Megatron-LM are predicted with a mean error of {of[1]}, and {of[4]} of them within 25%. "
                         "Some figures of the prediction were fitted to these steps. Each answer for Megatron-LM has a range that measured steps of its kind were in: [Validation](docs/Validation.md)."}
@@ -507,10 +548,8 @@ def make_svg(figures, rows):
 
 def calibrate(figures, data, rows):
     description = load(DESCRIPTION)
-    description["measured_steps"] = make_entries(figures, rows)
-    kinds = measure_pairs(figures, data, split(rows)[0])
-    # A plan has one dispatcher, so that the planner never compares two.
-    errors = sorted(error for kind, of in kinds.items() if not kind.startswith("dispatcher") for error, _ in of)
+    description["measured_steps"] = make_entries(figures, merge_releases(rows))
+    errors = sorted(error for of in measure_pairs(figures, data, split(rows)[0]).values() for error, _ in of)
     description["measured_pairs"] = {"error": round(errors[math.ceil(0.68 * len(errors)) - 1], 3), "pairs": len(errors),
                                      "source": "benchmarks/steps.py --calibrate"}
     write(DESCRIPTION, json.dumps(description, indent=2) + "\n")
@@ -532,12 +571,12 @@ def main(arguments=None):
     if not rows:
         sys.exit("error: no figures; predict steps with --bin")
     parts = make_parts(figures, data, rows)
-    print("\n\n".join(parts[name] for name in ("summary", "errors", "pairs", "settings", "worst", "narrow")))
+    print("\n\n".join(parts[name] for name in ("summary", "errors", "pairs", "settings", "worst", "memory", "narrow")))
     if options.calibrate:
         calibrate(figures, data, rows)
     if options.pages:
         write_pages(PAGES, parts)
-        write(PICTURE, make_svg(figures, rows))
+        write(PICTURE, make_svg(figures, merge_releases(rows)))
 
 
 if __name__ == "__main__":

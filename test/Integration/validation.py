@@ -37,10 +37,10 @@ class PageTest(unittest.TestCase):
             self.check(page, names, answers.make_parts(answers.load_questions(), figures), "answers.py")
         for page, names in steps.PAGES.items():
             self.check(page, names, steps.make_parts(FIGURES, DATA, PREDICTED), "steps.py")
-        self.assertEqual(read("docs", "images", "measured-steps.svg"), steps.make_svg(FIGURES, PREDICTED))
+        self.assertEqual(read("docs", "images", "measured-steps.svg"), steps.make_svg(FIGURES, steps.merge_releases(PREDICTED)))
 
     def test_the_description_has_the_kept_figures(self):
-        self.assertEqual(pages.load(steps.DESCRIPTION)["measured_steps"], steps.make_entries(FIGURES, PREDICTED), "run benchmarks/steps.py --calibrate")
+        self.assertEqual(pages.load(steps.DESCRIPTION)["measured_steps"], steps.make_entries(FIGURES, steps.merge_releases(PREDICTED)), "run benchmarks/steps.py --calibrate")
 
     def test_a_page_without_markers_is_refused(self):
         with self.assertRaisesRegex(SystemExit, "expected the page to have one '<!-- generated: summary -->'"):
@@ -54,6 +54,19 @@ class PageTest(unittest.TestCase):
 
 
 class StepTest(unittest.TestCase):
+    def test_the_newest_release_stands_for_all(self):
+        """Rows that are equal but for the release are one; others, and those of other sources, stay."""
+        one = {"model": "gpt-oss-120b", "gpu": "B200", "n_gpus": 64, "seq": 4096, "mbs": 4, "gbs": 1280, "tp": 1, "pp": 1, "ep": 8, "precision": "bf16",
+               "source": "NVIDIA-NeMo/Megatron-Bridge"}
+        rows = [{**one, "id": name, **other} for name, other in (("bridge-26.02.01-a", {}), ("bridge-26.04-a", {}), ("bridge-26.04-b", {"mbs": 2}), ("aws-a", {}))]
+        self.assertEqual([row["id"] for row in steps.merge_releases(rows)], ["bridge-26.04-a", "bridge-26.04-b", "aws-a"])
+
+    def test_memory_is_that_of_the_source(self):
+        self.assertEqual(steps.get_memory({"mem_gib": 36.6, "mem_reserved_gib": 40}), (36.6, "allocated"))
+        self.assertAlmostEqual(steps.get_memory({"mem_gb": 2**30 / 1e9})[0], 1)
+        self.assertIsNone(steps.get_memory({}))
+        self.assertEqual(steps.read_memory("step        1 ms\nmemory      79.1 GB at most, 100.0% of"), 79.1)
+
     def test_rows(self):
         self.assertGreater(len(PREDICTED), 90)
         for row in ROWS:
@@ -154,7 +167,7 @@ class RunTest(unittest.TestCase):
         """The figures of a step, and those of the whole one on demand."""
         self.write_tool("moe-sim", """case "$*" in
 *--from-samples*) echo '{"step_s": 0.2505, "peak_bytes": 12500000000}';;
-*) echo 'step        251.5 ms';;
+*) echo 'step        251.5 ms'; echo 'memory      12.5 GB at most';;
 esac""")
         figures = os.path.join(self.folder, "steps.json")
         arguments = [f"--bin={self.folder}", "--only=bridge-26.04.01-GPT_OSS_120B-H100-64-bf16-gbs1280", "--jobs=1"]
