@@ -182,7 +182,8 @@ def get_plan_options(row):
     dp = row["n_gpus"] // (row["tp"] * row["pp"] * cp)
     parallel = f"pp={row['pp']},dp={dp},mp={row['tp']},ep={row['ep']},esp={etp}" + (f",cp={cp}" if cp > 1 else "")
     options = [get_model(row), "--whole-model", f"--seq={row['seq']}", "--dtype=bf16", "--optimizer=adam", "--zero", f"--cluster={CLUSTERS[row['gpu']]}",
-               f"--parallel={parallel}", f"--batch={row['mbs']}", f"--micro-batches={row['gbs'] // (dp * row['mbs'])}", "--max-load=1.5", "--memory-limit=0",
+               f"--parallel={parallel}", f"--batch={row['mbs']}", f"--micro-batches={row['gbs'] // (dp * row['mbs'])}",
+               f"--max-load={1.5 if is_natural(row) else 1}", "--memory-limit=0",
                f"--grad-dtype={'model' if row.get('grad_reduce_dtype') == 'bf16' else 'f32'}"]
     recompute = str(row.get("recompute"))
     if recompute == "full":
