@@ -181,7 +181,7 @@ def get_plan_options(row):
     cp, etp, vpp = row.get("cp") or 1, row.get("etp") or 1, row.get("vpp") or 1
     dp = row["n_gpus"] // (row["tp"] * row["pp"] * cp)
     parallel = f"pp={row['pp']},dp={dp},mp={row['tp']},ep={row['ep']},esp={etp}" + (f",cp={cp}" if cp > 1 else "")
-    options = [get_model(row), "--whole-model", f"--seq={row['seq']}", "--dtype=bf16", "--optimizer=adam", "--zero", f"--cluster={CLUSTERS[row['gpu']]}",
+    options = [get_model(row), "--whole-model", f"--seq={row['seq']}", "--dtype=bf16", "--optimizer=adam", "--clip-norm=1", "--zero", f"--cluster={CLUSTERS[row['gpu']]}",
                f"--parallel={parallel}", f"--batch={row['mbs']}", f"--micro-batches={row['gbs'] // (dp * row['mbs'])}",
                f"--max-load={1.5 if is_natural(row) else 1}", "--memory-limit=0",
                f"--grad-dtype={'model' if row.get('grad_reduce_dtype') == 'bf16' else 'f32'}"]
@@ -280,7 +280,7 @@ def make_interval(ratios):
     """Middle and half width, in logarithms: two thirds of further steps are expected inside."""
     middle = statistics.median(ratios)
     far = sorted(abs(ratio - middle) for ratio in ratios)
-    place = min(len(far) - 1, math.ceil(0.68 * (len(far) + 1)) - 1)
+    place = min(len(far) - 1, math.ceil(2 / 3 * (len(far) + 1)) - 1)
     tail = min(len(far) - 1, math.ceil(0.9 * (len(far) + 1)) - 1)
     return middle, max(far[place], far[tail] / 2)
 
@@ -551,7 +551,7 @@ def calibrate(figures, data, rows):
     description = load(DESCRIPTION)
     description["measured_steps"] = make_entries(figures, merge_releases(rows))
     errors = sorted(error for of in measure_pairs(figures, data, split(rows)[0]).values() for error, _ in of)
-    description["measured_pairs"] = {"error": round(errors[math.ceil(0.68 * len(errors)) - 1], 3), "pairs": len(errors),
+    description["measured_pairs"] = {"error": round(errors[math.ceil(2 / 3 * len(errors)) - 1], 3), "pairs": len(errors),
                                      "source": "benchmarks/steps.py --calibrate"}
     write(DESCRIPTION, json.dumps(description, indent=2) + "\n")
 
