@@ -124,6 +124,9 @@ LogicalResult CompileCommandLine::setStages(Session &session, PlanOptions &optio
   if (failed(first))
     return failure();
   cutAtBlocks(session.context, *first, *source, options, plan);
+  if (!stageBlocks.empty() && plan.stageBoundaries.empty())
+    return emitUsageError(session.context) << "stages cannot begin with the blocks of --stage-blocks; give each stage "
+                                              "between the first and the last at least one block";
   options.stageBoundaries = plan.stageBoundaries;
   return success();
 }
