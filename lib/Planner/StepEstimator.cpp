@@ -80,8 +80,15 @@ const StepEstimator::Sample<ModelCost> &StepEstimator::getSample(const Candidate
     if (launches == Launches::Kept)
       one.order = OrderPolicy::Program;
     ModelForm form{dp, choice.batch, choice.maxLoad};
-    return isBesideOthers ? sampleModelByDifference(source, kinds, form, one, reason)
-                          : sampleModel(source, kinds, form, one, size, reason);
+    if (!isBesideOthers)
+      return sampleModel(source, kinds, form, one, size, reason);
+    std::optional<ModelCost> cost = sampleModelByDifference(source, kinds, form, one, reason);
+    // Differences of steps do not tell the class of the step.
+    std::string ignored;
+    if (cost && size == SampleSize::Large)
+      if (std::optional<SampledParts> parts = sampleParts(readBlocks(source, form, kinds), one, ignored))
+        cost->measured = parts->measured;
+    return cost;
   });
 }
 

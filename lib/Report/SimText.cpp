@@ -105,8 +105,8 @@ static void printErrors(const SimResult &result, const SimReport &report, raw_os
      << " of the critical path is extrapolated\n";
 }
 
-static void printMemory(const SimHeader &header, double peak, raw_ostream &os) {
-  os << "memory      " << scale(peak, "B") << " at most";
+static void printMemory(const SimHeader &header, double peak, llvm::StringRef bound, raw_ostream &os) {
+  os << "memory      " << scale(peak, "B") << bound;
   if (header.memoryBytes > 0)
     os << ", " << formatPercent(peak, header.memoryBytes) << " of a device's " << scale(header.memoryBytes, "B");
 }
@@ -131,7 +131,7 @@ static void printStep(const SimHeader &header, const SimResult &result, const Si
        << scale(result.sent.betweenNodes, "B") << " between nodes\n";
   if (result.ranks.empty())
     return;
-  printMemory(header, report.ranks[report.largestMemoryRank].peakBytes, os);
+  printMemory(header, report.ranks[report.largestMemoryRank].peakBytes, " at most", os);
   os << " (" << getRankName(result.ranks[report.largestMemoryRank]) << ")\n";
 }
 
@@ -255,7 +255,7 @@ void mlir::moe::printText(const SimHeader &header, const SampledStep &step, raw_
     os << "memory      not known: samples do not tell that of two micro-batches on one stage\n";
     return;
   }
-  printMemory(header, step.bytes, os);
+  printMemory(header, step.bytes, ", without room between buffers", os);
   os << "\n";
 }
 

@@ -97,7 +97,7 @@ void measureCandidates(const ModelSource &source, const PlanOptions &options, Mu
 
 /// Compiles a few blocks in a few micro-batches, and composes the step of `candidate` from their costs. That takes
 /// about a second for any number of blocks, micro-batches and ranks, and differs from the compiled step by the figures
-/// in benchmarks/README.md. None if there is no sample; `reason` says why.
+/// in docs/Simulator.md. None if there is no sample; `reason` says why.
 std::optional<SampledStep> sampleStep(const ModelSource &source, const PlanOptions &options, const Candidate &candidate,
                                       std::string &reason);
 
