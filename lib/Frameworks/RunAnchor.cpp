@@ -252,7 +252,7 @@ llvm::Expected<AnchorFit> mlir::moe::fitAnchorToRuns(MLIRContext &context, Array
 }
 
 //===----------------------------------------------------------------------===//
-// What it says
+// Printing
 //===----------------------------------------------------------------------===//
 
 static void printFactor(const AnchorFit &fit, size_t factor, llvm::raw_ostream &os) {
