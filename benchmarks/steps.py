@@ -45,8 +45,6 @@ PRECISIONS = {"bf16": "bf16", "mxfp8": "mxfp8", "nvfp4": "nvfp4", "fp8-current-s
 # Steps that contradict themselves, by their ids.
 LEFT_OUT = {"bridge-26.06.01-GPT_OSS_120B-": "60% above the same step of the releases before and after",
             "mlm-recipe-qwen3_235b__h100__bf16_256GPU_TP2PP8EP32-readme": "214 TFLOP/s in an early container, 302 in a later one"}
-NUM_BLOCKS = {"qwen3-235b-a22b": 94, "qwen3-30b-a3b": 48, "gpt-oss-120b": 36, "gpt-oss-20b": 24, "kimi-k2": 61, "deepseek-v3": 61,
-              "moonlight-16b-a3b": 27, "llama-4-maverick": 48, "deepseek-v2-lite": 27, "deepseek-v2": 60}
 NEEDED = ("n_gpus", "seq", "mbs", "gbs", "tp", "pp", "ep", "step_ms")
 DEVICES_PER_NODE = 8
 TOKEN_BINS = (1000, 2500, 5000)
@@ -151,10 +149,15 @@ def get_graph(row):
     return ""
 
 
+def count_blocks(model):
+    config = load(os.path.join(ROOT, "share", "models", f"{model}.json"))
+    return config.get("text_config", config)["num_hidden_layers"]
+
+
 def get_stage_blocks(row):
     """Blocks of each stage: as the source says, or else as Megatron divides them. Where the blocks cannot be divided evenly, the embedding and the
     head count as a block each, or the last and the first stages have one less."""
-    stages, blocks = row["pp"] * (row.get("vpp") or 1), NUM_BLOCKS[get_model(row)]
+    stages, blocks = row["pp"] * (row.get("vpp") or 1), count_blocks(get_model(row))
     layout = row.get("pp_layout")
     if isinstance(layout, str) and layout.startswith("E"):
         counts = [stage.count("t") for stage in expand_layout(layout).split("|")]
