@@ -341,6 +341,16 @@ static LogicalResult addOthers(MLIRContext &context, ModuleOp model, PlanOptions
   return success();
 }
 
+/// Says that exchanges of tokens ignore the dispatcher's rates.
+static void warnOfDispatcher(MLIRContext &context, const ClusterProfile &cluster) {
+  const TokenExchange &tokens = cluster.tokenExchange;
+  bool hasRates =
+      tokens.fixedSeconds > 0 || tokens.messageSeconds > 0 || tokens.insideTimes != 1 || tokens.betweenTimes != 1;
+  if (network == CostForm::LinkLevel && hasRates)
+    emitWarning(UnknownLoc::get(&context)) << "--network=link-level takes the links' rates for tokens, and not those "
+                                              "of the dispatcher; --network=closed-form takes the dispatcher's";
+}
+
 static LogicalResult run(Session &session) {
   MLIRContext &context = session.context;
   if (failed(compiling.takeJob(context)))
@@ -360,6 +370,7 @@ static LogicalResult run(Session &session) {
   options->routing = *routing ? &**routing : nullptr;
   if (failed(compiling.setStages(session, *options)))
     return failure();
+  warnOfDispatcher(context, *cluster);
   if (fromSamples)
     return runSampled(session, *options);
   if (compiling.isOpen())
