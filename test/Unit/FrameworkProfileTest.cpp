@@ -183,6 +183,13 @@ TEST(FrameworkProfile, Dispatches) {
   EXPECT_DOUBLE_EQ(getExchange(efa, {0, 2}, 4), 1 + 1 + 8 * 1000);
   EXPECT_DOUBLE_EQ(getExchange(efa, {0, 1}, 4), inside);
   EXPECT_DOUBLE_EQ(getExchange(fused, {0, 2}, 4), between);
+  // A phase has its own rows.
+  OpCost phase;
+  phase.collective = Collective::AllToAll;
+  phase.payload = 64;
+  phase.raggedRows = 16;
+  phase.phases = 2;
+  EXPECT_EQ(phase.getRowBytes(), 4);
 }
 
 TEST(FrameworkProfile, KnowsMeasuredSteps) {

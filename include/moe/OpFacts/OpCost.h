@@ -109,10 +109,8 @@ struct OpCost {
   bool operator==(const OpCost &) const = default;
 
   int64_t getBytesMoved() const { return bytesRead + bytesWritten; }
-  /// Bytes of a row in a ragged exchange; 0 in other ops.
-  int64_t getRowBytes() const {
-    return raggedRows > 0 && collective != Collective::None ? payload * phases / raggedRows : 0;
-  }
+  /// Bytes of a row in a ragged exchange, whose payload and rows are those of a phase; 0 in other ops.
+  int64_t getRowBytes() const { return raggedRows > 0 && collective != Collective::None ? payload / raggedRows : 0; }
   /// Sum of the counts of a ragged op if raggedRows are used. Rows that go to the experts are counted once, whatever
   /// their copies.
   int64_t getCountedRows() const { return peerDim == 1 ? raggedRows / copies : raggedRows; }
