@@ -77,8 +77,8 @@ static void readKernels(JsonReader &reader, FrameworkKernels &kernels, llvm::Arr
 }
 
 /// Reads `arguments`.
-static std::vector<PrecisionArgument> readArguments(JsonReader &reader) {
-  std::vector<PrecisionArgument> arguments;
+static std::vector<FrameworkArgument> readArguments(JsonReader &reader) {
+  std::vector<FrameworkArgument> arguments;
   for (JsonReader &argument : reader.getObjects("arguments")) {
     arguments.push_back({argument.getString("flag"), argument.getString("value", ""), argument.getString("needs", "")});
     argument.refuseOtherKeys();
@@ -334,8 +334,8 @@ std::vector<std::string> FrameworkProfile::getPlannedGraphs() const {
   return names;
 }
 
-std::vector<PrecisionArgument> FrameworkProfile::getArguments(const FrameworkUse &use) const {
-  std::vector<PrecisionArgument> arguments;
+std::vector<FrameworkArgument> FrameworkProfile::getArguments(const FrameworkUse &use) const {
+  std::vector<FrameworkArgument> arguments;
   auto add = [&](const auto &parts, StringRef name) {
     for (const auto &one : parts)
       if (one.name == name)

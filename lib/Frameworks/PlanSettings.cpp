@@ -78,8 +78,8 @@ static SettingGroup getRecompute(const Advice &advice, const PlannedJob &job) {
 }
 
 /// Adds arguments that a description gives. Megatron-Bridge has those of its fields.
-static void addArguments(SettingGroup &group, ArrayRef<PrecisionArgument> arguments) {
-  for (const PrecisionArgument &argument : arguments) {
+static void addArguments(SettingGroup &group, ArrayRef<FrameworkArgument> arguments) {
+  for (const FrameworkArgument &argument : arguments) {
     bool has = llvm::any_of(group.settings, [&](const Setting &setting) { return setting.flag == argument.needs; });
     if (!argument.needs.empty() && !has)
       continue;

@@ -41,7 +41,7 @@ struct GraphScope {
   std::vector<FrameworkKernels> kernels; ///< kernels that it runs instead of others
   std::vector<PlanRule> runs;            ///< needs of this part
   bool isPlanned = true;                 ///< whether the planner tries it
-  std::vector<PrecisionArgument> arguments;
+  std::vector<FrameworkArgument> arguments;
 };
 
 /// A library that sends tokens to their experts and back.
@@ -56,7 +56,7 @@ struct Dispatcher {
   std::vector<PlanRule> runs;            ///< needs of this part
   bool isPlanned = true;                 ///< whether the planner tries it
   PartPlaces places;
-  std::vector<PrecisionArgument> arguments;
+  std::vector<FrameworkArgument> arguments;
 };
 
 /// A precision of the framework on some devices.
@@ -111,7 +111,7 @@ struct FrameworkProfile {
   /// The graph scopes that it tries.
   std::vector<std::string> getPlannedGraphs() const;
   /// Arguments of the framework for the parts of `use`.
-  std::vector<PrecisionArgument> getArguments(const FrameworkUse &use) const;
+  std::vector<FrameworkArgument> getArguments(const FrameworkUse &use) const;
   /// Needs of the framework and of the parts of `use`, which it has.
   PlanRules getRules(const FrameworkUse &use) const;
   /// Changes `profile` to the times that the framework needs on it. Fails if the description lacks a part of `use`.

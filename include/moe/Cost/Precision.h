@@ -34,7 +34,7 @@ struct NarrowProduct {
 };
 
 /// An argument of a framework.
-struct PrecisionArgument {
+struct FrameworkArgument {
   std::string flag;  ///< without dashes
   std::string value; ///< empty for a switch
   std::string needs; ///< flag without which this one is left out; may be empty
@@ -46,7 +46,7 @@ struct Precision {
   std::vector<NarrowProduct> products; ///< the last one that contains a launch holds
   /// Bytes of the rows of a product, while they wait for the gradient of its weights, over those in their own type.
   double keptShare = 1;
-  std::vector<PrecisionArgument> arguments = {}; ///< arguments of the framework that run it
+  std::vector<FrameworkArgument> arguments = {}; ///< arguments of the framework that run it
   std::string mixedPrecision = {};               ///< the same as the name of a configuration of Megatron-Bridge
 
   /// Null if the launch computes in the type of its operands.

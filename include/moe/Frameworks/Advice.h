@@ -30,7 +30,7 @@ struct PlannedJob {
   std::string optimizer = {}; ///< "adam", "sgd" or empty
   bool wideGradients = false;
   Precision precision = {};                      ///< narrow types of its products
-  std::vector<PrecisionArgument> arguments = {}; ///< arguments of its dispatcher and its CUDA graphs
+  std::vector<FrameworkArgument> arguments = {}; ///< arguments of its dispatcher and its CUDA graphs
   std::string precisionFramework = {};           ///< name of the framework with these arguments
 
   bool hasExperts() const { return model.layer.experts > 0; }
