@@ -297,6 +297,13 @@ static void usePrecision(ClusterProfile &profile, const PrecisionChoice &choice)
       profile.host.kernelSeconds[kernel] = plain.getLaunchSeconds(kernel, Resource::Matrix) + choice.hostSeconds;
 }
 
+bool FrameworkProfile::has(const FrameworkUse &use) const {
+  auto isIn = [](const auto &parts, StringRef name) {
+    return name.empty() || llvm::any_of(parts, [&](const auto &part) { return part.name == name; });
+  };
+  return isIn(dispatchers, use.dispatcher) && isIn(graphs, use.graph);
+}
+
 bool FrameworkProfile::sendsOnce(StringRef dispatcher) const {
   const auto its =
       llvm::find_if(dispatchers, [&](const Dispatcher &one) { return dispatcher.empty() || one.name == dispatcher; });

@@ -8,6 +8,7 @@
 #include "moe/Support/JsonReader.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -41,6 +42,7 @@ private:
   void readPrecision();
   void readOptimizer();
   void readMoe();
+  void readUse();
 
   JsonReader reader;
   int64_t world, blocks, experts;
@@ -275,6 +277,21 @@ void JobReader::readMoe() {
     plan.pipelineOrder = PipelineOrder::Overlapped1F1B;
 }
 
+/// Reads the parts of the framework. The preparation of tokens belongs to the router's graph.
+void JobReader::readUse() {
+  auto getText = [&](StringRef key) { return reader.find(key) ? reader.getString(key) : StringRef(); };
+  if (getText("moe_token_dispatcher_type") == "flex")
+    job.use.dispatcher = reader.find("moe_flex_dispatcher_backend") ? getText("moe_flex_dispatcher_backend") : "deepep";
+  StringRef implementation = getText("cuda_graph_impl");
+  bool hasGraph = (!implementation.empty() && implementation != "none") || reader.getBool("enable_cuda_graph", false) ||
+                  reader.getBool("external_cuda_graph", false);
+  if (!hasGraph || !reader.find("cuda_graph_scope"))
+    return;
+  std::vector<std::string> scopes = reader.getStrings("cuda_graph_scope");
+  llvm::erase(scopes, "moe_preprocess");
+  job.use.graph = llvm::join(scopes, "+");
+}
+
 llvm::Expected<MegatronJob> JobReader::run(MLIRContext *context) {
   job.plan.parallel = readGroups(context);
   if (!reader.hasFailed()) {
@@ -286,6 +303,7 @@ llvm::Expected<MegatronJob> JobReader::run(MLIRContext *context) {
   readPrecision();
   readOptimizer();
   readMoe();
+  readUse();
   if (reader.hasFailed())
     return reader.takeError();
   return std::move(job);

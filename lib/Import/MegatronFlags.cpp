@@ -14,20 +14,20 @@
 using namespace mlir::moe;
 using llvm::StringRef;
 
-static constexpr StringRef kInsteadOfGraphs = "launches by the cluster's host; a CUDA graph would make them shorter";
+static constexpr StringRef kInsteadOfGraphs =
+    "launches by the host, except in moe-plan with --framework; a CUDA graph would make them shorter";
 
 /// Each entry has the names of flags that share all else, with spaces between them.
 static constexpr MegatronFlag kFlags[] = {
     // The plan, with the fields of Megatron-Bridge.
     {.name = R"(
-        context-parallel-size expert-model-parallel-size expert-tensor-parallel-size moe-token-dispatcher-type
-        pipeline-model-parallel-layout pipeline-model-parallel-size recompute-granularity recompute-method
-        recompute-num-layers seq-length tensor-model-parallel-size)",
+        context-parallel-size expert-model-parallel-size expert-tensor-parallel-size moe-flex-dispatcher-backend
+        moe-token-dispatcher-type pipeline-model-parallel-layout pipeline-model-parallel-size recompute-granularity
+        recompute-method recompute-num-layers seq-length tensor-model-parallel-size)",
      .values = 1,
      .bridge = "model."},
     {.name = "cp-comm-type recompute-modules", .values = kManyValues, .bridge = "model."},
     {.name = "moe-enable-deepep sequence-parallel", .bridge = "model."},
-    {.name = "moe-flex-dispatcher-backend", .values = 1, .isHarmless = true, .bridge = "model."},
     {.name = "num-layers-per-virtual-pipeline-stage",
      .values = 1,
      .bridge = "model.virtual_pipeline_model_parallel_size"},

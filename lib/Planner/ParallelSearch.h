@@ -103,6 +103,9 @@ std::optional<double> getMaxLoad(const ParallelQuestion &question, ArrayRef<doub
 double getFurtherPasses(const ParallelQuestion &question, double load, ParallelAttr parallel);
 /// Sets the batch and the micro-batches, or refuses the candidate.
 void setBatch(const ParallelQuestion &question, Candidate &candidate, int64_t batch);
+/// Turns on open choices without which the rules allow no schedule, and takes the first stage of ZeRO that they allow.
+/// Refuses the candidate if that is not enough.
+void takeNeeded(const ParallelQuestion &question, Candidate &candidate);
 /// Schedules that are simple enough to be tried with all groups, as far as rules allow them with the choices of `like`;
 /// at least one.
 SmallVector<std::string> getSchedules(const ParallelQuestion &question, const Candidate &like);

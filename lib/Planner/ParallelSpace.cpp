@@ -168,9 +168,7 @@ static std::vector<RankLoads> getRankLoads(ModuleOp graph) {
 static constexpr StringRef kVariedLater[] = {"batch",     "interleave",   "micro_batches", "pipeline",
                                              "recompute", "side_by_side", "zero"};
 
-/// Turns on open choices without which the rules allow no schedule, and takes the first stage of ZeRO that they allow.
-/// Refuses the candidate if that is not enough.
-static void takeNeeded(const ParallelQuestion &question, Candidate &candidate) {
+void mlir::moe::takeNeeded(const ParallelQuestion &question, Candidate &candidate) {
   auto findBroken = [&](Candidate one) {
     one.schedule = getSchedules(question, one).front();
     return question.getBrokenRule(one, kVariedLater);

@@ -6,6 +6,8 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -55,9 +57,41 @@ static void printMemory(const PlanQuestion &question, const Candidate &one, llvm
     os << llvm::format(" of %.1f GB", question.memoryLimit * 1e-9);
 }
 
-/// Prints the job that the user runs, and the gain of the choice.
-static void printJob(const PlanQuestion &question, const Candidate &chosen, const Candidate &job,
-                     llvm::raw_ostream &os) {
+/// Prints a row of the ladder.
+static void printRung(const JobLadder &ladder, const Candidate &plan, int64_t changes, StringRef name,
+                      llvm::raw_ostream &os) {
+  JobGain gain = ladder.getGain(plan, changes);
+  double change = gain.seconds - ladder.job.whole.seconds;
+  os << llvm::format("        %9.1f %+10.1f  %5.2f ", gain.seconds * 1e3, change * 1e3, gain.times);
+  if (gain.high > 0)
+    os << llvm::format("(%.2f to %.2f)%c", gain.low, gain.high, gain.isClear ? ' ' : '~');
+  else
+    os << "(? to ?)       ";
+  os << llvm::format(" %6.1f  ", static_cast<double>(plan.getBytes()) * 1e-9) << name
+     << (ladder.fits(plan) ? "" : ": does not fit") << "\n";
+}
+
+/// Prints what each single change of the job gains, and then the choice.
+static void printLadder(const JobLadder &ladder, llvm::raw_ostream &os) {
+  os << "ladder  each change alone, made to the job\n"
+     << "          step ms     change  times as fast           GB  what changes\n";
+  for (const JobChange &change : ladder.changes)
+    printRung(ladder, change.plan, 1, change.name, os);
+  std::string name = "the plan above";
+  if (ladder.bestChanges > 1)
+    name += ", with " + std::to_string(ladder.bestChanges) + " changes";
+  printRung(ladder, ladder.best, std::max<int64_t>(1, ladder.bestChanges), name, os);
+  if (ladder.pairError > 0)
+    os << llvm::format("        In brackets: two thirds of measured pairs were within %.0f%% of the predicted ratio.\n",
+                       100 * std::expm1(ladder.pairError))
+       << "        ~: the gain is within this error; measure both\n";
+  else
+    os << "        ?: no measured pairs are known, so that a gain is as sure as the predictions are\n";
+}
+
+/// Prints the job that the user runs, and what changes of it gain.
+static void printJob(const PlanQuestion &question, const JobLadder &ladder, llvm::raw_ostream &os) {
+  const Candidate &job = ladder.job;
   os << "job     ";
   printSizes(job, os);
   if (job.whole.seconds == 0) {
@@ -68,13 +102,10 @@ static void printJob(const PlanQuestion &question, const Candidate &chosen, cons
   printSpeed(job.whole, os);
   os << "; ";
   printMemory(question, job, os);
-  if (question.memoryLimit > 0 && static_cast<double>(job.getBytes()) > question.memoryLimit)
+  if (!ladder.fits(job))
     os << ", more than there is, in MoePlan's plan of it";
-  // Compares tokens per second, because a step of the job may have another number of tokens.
-  double own = getStep(chosen).getSpeed().tokensPerSecond, jobs = job.whole.getSpeed().tokensPerSecond;
-  if (jobs > 0)
-    os << llvm::format("; the plan above is %.3f times as fast", own / jobs);
   os << "\n";
+  printLadder(ladder, os);
 }
 
 /// Prints the parts of the framework that were compared, several on a line.
@@ -101,7 +132,7 @@ static void printTrials(const PlanQuestion &question, llvm::raw_ostream &os) {
   os << line << "\n";
 }
 
-void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chosen, const Candidate *job,
+void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chosen, const JobLadder *ladder,
                             llvm::raw_ostream &os) {
   os << question.model << " on " << question.gpus << " x " << question.device << " (" << question.cluster << "), ";
   if (question.sequence > 0)
@@ -129,11 +160,31 @@ void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chose
   printMemory(question, chosen, os);
   os << " on the fullest device" << (question.precision.empty() ? "" : ", with all activations in the plan's types")
      << "\n";
-  if (job)
-    printJob(question, chosen, *job, os);
+  if (ladder)
+    printJob(question, *ladder, os);
 }
 
-static void writeJob(llvm::json::OStream &json, const Candidate &job) {
+static void writeRung(llvm::json::OStream &json, const JobLadder &ladder, const Candidate &plan, int64_t changes,
+                      StringRef name) {
+  JobGain gain = ladder.getGain(plan, changes);
+  json.object([&] {
+    json.attribute("change", name);
+    json.attribute("changes", changes);
+    json.attribute("options", describeOptions(plan));
+    json.attribute("seconds", gain.seconds);
+    json.attribute("times_as_fast", gain.times);
+    if (gain.high > 0) {
+      json.attribute("times_low", gain.low);
+      json.attribute("times_high", gain.high);
+      json.attribute("is_clear", gain.isClear);
+    }
+    json.attribute("memory_bytes", plan.getBytes());
+    json.attribute("fits", ladder.fits(plan));
+  });
+}
+
+static void writeJob(llvm::json::OStream &json, const JobLadder &ladder) {
+  const Candidate &job = ladder.job;
   json.attributeObject("job", [&] {
     json.attribute("parallel", describe(job.parallel));
     json.attribute("options", describeOptions(job));
@@ -144,6 +195,11 @@ static void writeJob(llvm::json::OStream &json, const Candidate &job) {
     json.attribute("tokens_per_second_per_gpu", speed.tokensPerSecond);
     json.attribute("mfu", speed.mfu);
     json.attribute("memory_bytes", job.getBytes());
+    json.attributeArray("ladder", [&] {
+      for (const JobChange &change : ladder.changes)
+        writeRung(json, ladder, change.plan, 1, change.name);
+      writeRung(json, ladder, ladder.best, std::max<int64_t>(1, ladder.bestChanges), "the plan");
+    });
   });
 }
 
@@ -200,8 +256,8 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
     json.attribute("hidden_communication_seconds", step.parts.hiddenCommunication);
     json.attribute("memory_bytes", chosen.getBytes());
     json.attribute("memory_limit_bytes", question.memoryLimit);
-    if (parts.job)
-      writeJob(json, *parts.job);
+    if (parts.ladder)
+      writeJob(json, *parts.ladder);
     auto writeRaw = [&](StringRef key, StringRef value) {
       if (value.empty())
         return;

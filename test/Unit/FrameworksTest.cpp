@@ -283,6 +283,24 @@ TEST(MegatronJobTest, OptimizerNumbers) {
             (Numbers{{"momentum", 0.9}, {"weight-decay", 0.01}, {"clip-norm", 0}}));
 }
 
+TEST(MegatronJobTest, PartsOfTheFramework) {
+  auto getUse = [](StringRef flags) {
+    MLIRContext context;
+    context.loadDialect<MoeDialect>();
+    MegatronArguments arguments = llvm::cantFail(
+        parseMegatronArguments(("--num-layers 4\n--seq-length 64\n--micro-batch-size 1\n" + flags).str(), "job.sh"));
+    FrameworkUse use = llvm::cantFail(readMegatronJob(&context, arguments, 8, 4, 4)).use;
+    return use.dispatcher + ";" + use.graph;
+  };
+  EXPECT_EQ(getUse(""), ";");
+  EXPECT_EQ(getUse("--moe-token-dispatcher-type alltoall"), ";");
+  EXPECT_EQ(getUse("--moe-token-dispatcher-type flex --moe-enable-deepep"), "deepep;");
+  EXPECT_EQ(getUse("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep"), "hybridep;");
+  EXPECT_EQ(getUse("--cuda-graph-impl transformer_engine --cuda-graph-scope attn moe_router moe_preprocess"),
+            ";attn+moe_router");
+  EXPECT_EQ(getUse("--cuda-graph-impl none --cuda-graph-scope attn"), ";");
+}
+
 TEST(MegatronJobTest, Vocabulary) {
   MegatronArguments arguments = llvm::cantFail(parseMegatronArguments(kSmall, "job.sh"));
   EXPECT_EQ(llvm::cantFail(readMegatronModel(arguments, /*whole=*/true)).model->vocabulary, 128);

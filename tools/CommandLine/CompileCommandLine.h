@@ -13,6 +13,7 @@
 #include "moe/Cost/FrameworkProfile.h"
 #include "moe/Frameworks/Advice.h"
 #include "moe/Frameworks/MegatronJob.h"
+#include "moe/Planner/JobLadder.h"
 
 namespace mlir::moe {
 struct FrameworkProfile;
@@ -76,6 +77,11 @@ public:
   FailureOr<GroupsExplanation> chooseParallel(MLIRContext &context, ParallelSearchInput &search);
   /// The dispatcher and the graph scope that were given or chosen.
   FrameworkUse getUse() const { return {dispatcher, cudaGraph, ""}; }
+  /// Compares the job of --megatron-args, which `search` has, with each single change of it and with the choice of
+  /// `groups`. `memoryLimit` is that of a device in bytes, or 0.
+  JobLadder compareJob(MLIRContext &context, ParallelSearchInput search, const GroupsExplanation &groups,
+                       double memoryLimit);
+  bool hasJob() const { return job.has_value(); }
   /// Those that chooseParallel() compared, and the seconds of their steps; 0: no plan was found.
   std::vector<std::pair<std::string, double>> getTrials() const;
   /// The plan of the best groups, which a note names; `options` are getOptions()'. Shows progress.
@@ -101,6 +107,16 @@ private:
   /// the profile without these times.
   llvm::Error useMeasured(MLIRContext &context, const FrameworkProfile &framework, const ClusterProfile &cluster,
                           const RoutingSource *routing, ClusterProfile &profile) const;
+  /// Sets the profile and the rules of `trial` by its parts, and lets `options` refer to them.
+  LogicalResult setUse(MLIRContext &context, FrameworkTrial &trial, PlanOptions &options);
+  /// The parts of the job as far as the framework's description has them; without a job its first ones.
+  FrameworkUse getJobUse() const;
+  /// The parts that differ from those of the job in one thing, with the name of the change.
+  std::vector<std::pair<std::string, FrameworkUse>> listUses(const ClusterProfile &profile) const;
+  /// The job with its step in its own parts, or the reason why it has none.
+  Candidate findJob(const ParallelSearchInput &search, const GroupsExplanation &groups) const;
+  /// Adds the job with each of them to its changes.
+  void addUses(MLIRContext &context, const ParallelSearchInput &search, JobLadder &ladder);
   /// Searches plans with the parts of `use`, and adds a trial.
   void tryUse(MLIRContext &context, ParallelSearchInput &search, const FrameworkUse &use);
   /// Fails if an option asks for what the framework does not run in any plan.

@@ -27,18 +27,36 @@ static std::vector<ParallelAttr> getNearGroups(const GroupsExplanation &groups) 
   return all;
 }
 
-void CompileCommandLine::tryUse(MLIRContext &context, ParallelSearchInput &search, const FrameworkUse &use) {
-  dispatcher = use.dispatcher;
-  cudaGraph = use.graph;
-  FrameworkTrial &trial = trials.emplace_back();
-  trial.use = use;
+static bool isSame(const FrameworkUse &a, const FrameworkUse &b) {
+  return a.dispatcher == b.dispatcher && a.graph == b.graph;
+}
+
+LogicalResult CompileCommandLine::setUse(MLIRContext &context, FrameworkTrial &trial, PlanOptions &options) {
+  dispatcher = trial.use.dispatcher;
+  cudaGraph = trial.use.graph;
   FailureOr<ClusterProfile> cluster = loadCluster(context);
   if (failed(cluster))
-    return;
+    return failure();
   trial.cluster = std::move(*cluster);
   trial.rules = rules;
-  search.options.cluster = &trial.cluster;
-  search.options.rules = &trial.rules;
+  options.cluster = &trial.cluster;
+  options.rules = &trial.rules;
+  return success();
+}
+
+FrameworkUse CompileCommandLine::getJobUse() const {
+  FrameworkUse use = job ? job->use : FrameworkUse();
+  const std::string first = description->dispatchers.empty() ? "" : description->dispatchers.front().name;
+  if (use.dispatcher.empty())
+    use.dispatcher = first;
+  return description->has(use) ? use : FrameworkUse{first, ""};
+}
+
+void CompileCommandLine::tryUse(MLIRContext &context, ParallelSearchInput &search, const FrameworkUse &use) {
+  FrameworkTrial &trial = trials.emplace_back();
+  trial.use = use;
+  if (failed(setUse(context, trial, search.options)))
+    return;
   // An error only says that this part of the framework runs no plan.
   ScopedDiagnosticHandler keepError(&context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
@@ -48,6 +66,9 @@ void CompileCommandLine::tryUse(MLIRContext &context, ParallelSearchInput &searc
   });
   ParallelRequest request = search.request;
   request.space = restrictSpace(search.options, request.space);
+  // A step of the job has its own parts.
+  if (!isSame(use, getJobUse()))
+    request.job.reset();
   FailureOr<GroupsExplanation> groups = moe::chooseParallel(search.source, request, search.options);
   if (succeeded(groups))
     trial.groups = std::move(*groups);
@@ -68,8 +89,8 @@ FailureOr<GroupsExplanation> CompileCommandLine::chooseParallel(MLIRContext &con
   if (!description || isGiven("measured"))
     return moe::chooseParallel(search.source, search.request, search.options);
   trials.clear();
-  const std::string givenGraph = cudaGraph;
-  std::vector<std::string> dispatchers = {dispatcher}, graphs;
+  const std::string givenDispatcher = dispatcher, givenGraph = cudaGraph;
+  std::vector<std::string> dispatchers = {givenDispatcher}, graphs;
   if (!isGiven("dispatcher"))
     dispatchers = description->getPlannedDispatchers(*search.options.cluster);
   if (!isGiven("cuda-graph"))
@@ -89,6 +110,11 @@ FailureOr<GroupsExplanation> CompileCommandLine::chooseParallel(MLIRContext &con
     for (const std::string &graph : graphs)
       tryNext({fastest, graph, ""});
   }
+  // The choice is not slower than the job if options allow the job's parts.
+  bool isJobOpen = job && (!isGiven("dispatcher") || givenDispatcher == getJobUse().dispatcher) &&
+                   (!isGiven("cuda-graph") || givenGraph == getJobUse().graph);
+  if (isJobOpen && llvm::none_of(trials, [&](const FrameworkTrial &one) { return isSame(one.use, getJobUse()); }))
+    tryNext(getJobUse());
   FrameworkTrial *best = findBest(trials);
   if (!best)
     return emitError(UnknownLoc::get(&context)) << trials.front().error;

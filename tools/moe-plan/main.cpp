@@ -123,8 +123,8 @@ static SmallVector<Framework> getFrameworks() {
 
 /// Prints all to the terminal.
 static void printAll(const PlanExplanation &explanation, const PlanQuestion &question, const Candidate &chosen,
-                     const Candidate *job) {
-  printAnswer(question, chosen, job, llvm::outs());
+                     const JobLadder *ladder) {
+  printAnswer(question, chosen, ladder, llvm::outs());
   if (!compiling.isGraph())
     llvm::outs()
         << "use     --emit=megatron, megatron-bridge or torchtitan prints the plan as that framework's arguments\n";
@@ -134,10 +134,9 @@ static void printAll(const PlanExplanation &explanation, const PlanQuestion &que
 }
 
 static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question, const ClusterProfile &cluster,
-                              StringRef command, const GroupsExplanation &groups,
+                              StringRef command, const GroupsExplanation &groups, const JobLadder *ladder,
                               const std::optional<FrameworkAdvice> &advice) {
   const Candidate &chosen = *groups.getChosen();
-  const Candidate *job = groups.job ? &*groups.job : nullptr;
   PlanExplanation explanation{groups, std::nullopt, describeDefaultMaxLoad(chosen.maxLoad, chosen.parallel)};
   bool isJsonGiven = jsonFile.getNumOccurrences() > 0;
   StringRef jsonPath = getJsonPath();
@@ -146,10 +145,10 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
     if (failed(writeFile(context, "-", [&](llvm::raw_pwrite_stream &os) { writeArguments(*one, advice->job, os); })))
       return failure();
   } else if (!isJsonGiven || jsonPath != "-") {
-    printAll(explanation, question, chosen, job);
+    printAll(explanation, question, chosen, ladder);
   }
   if (isJsonGiven && failed(writeFile(context, jsonPath, [&](llvm::raw_pwrite_stream &os) {
-        AnswerParts parts{job, "", ""};
+        AnswerParts parts{ladder, "", ""};
         llvm::raw_string_ostream why(parts.explanation), elsewhere(parts.frameworks);
         writeExplanation(explanation, &context, why);
         if (advice)
@@ -184,14 +183,17 @@ static LogicalResult run(Session &session) {
   PlanQuestion question = getQuestion(*cluster, *search, shapes->front().seq);
   SearchWatch watch([&](const Candidate &best) {
     if (!jsonFile.getNumOccurrences())
-      return printAnswer(question, best, /*job=*/nullptr, llvm::outs());
+      return printAnswer(question, best, /*ladder=*/nullptr, llvm::outs());
     (void)writeFile(context, getJsonPath(),
                     [&](llvm::raw_pwrite_stream &os) { writeAnswer(question, best, AnswerParts(), os); });
   });
   watch.attach(search->request, search->options);
   FailureOr<GroupsExplanation> explanation = failure();
+  std::optional<JobLadder> ladder;
   if (failed(watch.run([&]() -> LogicalResult {
         explanation = compiling.chooseParallel(context, *search);
+        if (succeeded(explanation) && compiling.hasJob())
+          ladder = compiling.compareJob(context, *search, *explanation, question.memoryLimit);
         return explanation;
       })))
     return failure();
@@ -204,7 +206,8 @@ static LogicalResult run(Session &session) {
       return failure();
     advice = std::move(*found);
   }
-  return writeAll(context, question, *search->options.cluster, session.command, *explanation, advice);
+  return writeAll(context, question, *search->options.cluster, session.command, *explanation,
+                  ladder ? &*ladder : nullptr, advice);
 }
 
 int main(int argc, char **argv) {

@@ -104,6 +104,8 @@ struct FrameworkProfile {
   /// parse() of the file at `path`.
   static llvm::Expected<FrameworkProfile> load(llvm::StringRef path);
 
+  /// Whether the description has the dispatcher and the graph scope of `use`.
+  bool has(const FrameworkUse &use) const;
   /// Whether the dispatcher of that name sends a token once; an empty name is the first one's.
   bool sendsOnce(llvm::StringRef dispatcher) const;
   /// The dispatchers that the planner tries on a cluster; the first one of the description if there are no others.

@@ -2,6 +2,7 @@
 #ifndef MOE_FRAMEWORKS_MEGATRONJOB_H
 #define MOE_FRAMEWORKS_MEGATRONJOB_H
 
+#include "moe/Cost/FrameworkProfile.h"
 #include "moe/Import/MegatronArguments.h"
 #include "moe/Planner/Candidate.h"
 
@@ -12,6 +13,7 @@ struct MegatronJob {
   Candidate plan;
   /// First block of each stage; empty without a pipeline.
   SmallVector<int64_t> firstBlocks;
+  FrameworkUse use;           ///< its dispatcher, empty for the first one, and its graph scope
   int64_t sequence = 0;       ///< tokens
   int64_t globalBatch = 0;    ///< sequences of a step of all ranks
   std::string dtype;          ///< "bf16", "f16" or "f32"

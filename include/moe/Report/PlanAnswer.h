@@ -4,7 +4,7 @@
 
 #include "llvm/Support/raw_ostream.h"
 
-#include "moe/Planner/Candidate.h"
+#include "moe/Planner/JobLadder.h"
 
 namespace mlir::moe {
 
@@ -24,15 +24,16 @@ struct PlanQuestion {
 
 /// Parts of an answer besides the choice.
 struct AnswerParts {
-  /// The job that the user runs, with its step; may be null.
-  const Candidate *job = nullptr;
+  /// The job that the user runs, and its changes; may be null.
+  const JobLadder *ladder = nullptr;
   std::string explanation, frameworks; ///< in JSON, or empty
 };
 
 /// Prints the question, then the framework, groups, step and memory of `chosen`, a line each. The groups have the names
 /// of Megatron-LM: TP, PP, DP, EP, ETP (tensor parallelism of experts), CP, MBS (sequences of a micro-batch) and GA
-/// (micro-batches of a step). Then follows the job that the user runs, beside the choice; `job` may be null.
-void printAnswer(const PlanQuestion &question, const Candidate &chosen, const Candidate *job, llvm::raw_ostream &os);
+/// (micro-batches of a step). Then follow the job that the user runs, and what each change of it gains; `ladder` may be
+/// null.
+void printAnswer(const PlanQuestion &question, const Candidate &chosen, const JobLadder *ladder, llvm::raw_ostream &os);
 /// Writes the same as a JSON object.
 void writeAnswer(const PlanQuestion &question, const Candidate &chosen, const AnswerParts &parts,
                  llvm::raw_ostream &os);
