@@ -41,8 +41,12 @@ int64_t StageMemory::getMore(const PipelineUnit &unit) const {
 int64_t mlir::moe::getMostKept(const PipelineSchedule &schedule, const StageMemory &memory) {
   SmallVector<int64_t> its(schedule.devices.size(), 0);
   int64_t most = 0;
-  for (const PipelineUnit &unit : schedule.getUnits())
-    most = std::max(most, its[schedule.devices[unit.stage]] += memory.getMore(unit));
+  for (const PipelineWindow &window : schedule.windows) {
+    int64_t &kept = its[schedule.devices[window.front().stage]];
+    for (const PipelineUnit &unit : window)
+      kept += memory.getMore(unit);
+    most = std::max(most, kept);
+  }
   return most;
 }
 

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <random>
+#include <tuple>
 #include <utility>
 
 using namespace mlir;
@@ -108,8 +110,12 @@ double WindowProblem::getPeriod(ArrayRef<uint32_t> order) const {
 }
 
 namespace {
-/// Finds orders by list scheduling. The next op is the one that can begin first, after a head
-/// start of its stretch of the list. Stretches end at exchanges. Local search finds their head starts.
+/// Finds orders by list scheduling. The next op is the one that can begin first, after a head start of its stretch of
+/// the list. Stretches end at exchanges. Local search finds their head starts. Equal stretches, as those of equal
+/// blocks, have the same one, so that the search is as good for many blocks as for few.
+/// An op counts as able to begin when its list comes to it at a steady pace, so that all lists end together. Otherwise
+/// the list with less work would run ahead. The rest of the other one would have nothing beside it, and values of both
+/// would be kept.
 class WindowSearch {
 public:
   explicit WindowSearch(ArrayRef<TimedOp> ops);
@@ -121,34 +127,71 @@ private:
   /// Head starts, in times of the mean exchange.
   static constexpr double kHeadStarts[] = {-4, -2, -1, -0.5, -0.2, -0.05, 0, 0.05, 0.2, 0.5, 1, 2, 4};
 
-  /// An order by the current head starts, and its period.
+  /// Periods that lists are paced for, in times of the lower bound. With 0 the first that can begin is the first.
+  static constexpr double kPaces[] = {1, 0, 0.7, 0.9, 1.05, 1.1, 1.15};
+
+  void findStretches();
+  void setDue();
+  /// Sets the pace. Returns the order without head starts, and its period in `least`.
+  std::vector<uint32_t> startAtBestPace(double bound, double &least);
+  /// An order by the current head starts and pace, and its period.
   std::pair<std::vector<uint32_t>, double> order() const;
   bool canRun(const Clock &clock, uint32_t op) const;
 
   ArrayRef<TimedOp> ops;
   size_t lanes;
   SmallVector<SmallVector<uint32_t>, 3> lists;
-  std::vector<uint32_t> stretchOf; ///< by op
+  std::vector<uint32_t> stretchOf; ///< by op; equal stretches have the same number
   SmallVector<double> headStarts;  ///< by stretch
-  double unit = 0;
+  std::vector<double> due;         ///< by op: when it begins at a steady pace, as a share of the period
+  double unit = 0;                 ///< mean seconds of an exchange
+  double pace = 0;                 ///< the period that the lists are paced for
 };
 } // namespace
 
 WindowSearch::WindowSearch(ArrayRef<TimedOp> ops)
     : ops(ops), lanes(count(ops, &TimedOp::lane)), lists(count(ops, &TimedOp::list)) {
-  uint32_t exchanges = 0, stretch = 0;
+  uint32_t exchanges = 0;
   for (auto [number, op] : llvm::enumerate(ops)) {
-    if (number > 0 && (op.list != ops[number - 1].list || ops[number - 1].lane != 0))
-      ++stretch;
     lists[op.list].push_back(number);
-    stretchOf.push_back(stretch);
     if (op.lane != 0) {
       unit += op.seconds;
       ++exchanges;
     }
   }
-  headStarts.assign(stretch + 1, 0);
   unit /= std::max<uint32_t>(exchanges, 1);
+  findStretches();
+  setDue();
+}
+
+void WindowSearch::findStretches() {
+  using Stretch = std::vector<std::tuple<uint32_t, uint32_t, double>>; // list, lane and seconds of each op
+  std::map<Stretch, uint32_t> known;
+  Stretch stretch;
+  for (auto [number, op] : llvm::enumerate(ops)) {
+    stretch.emplace_back(op.list, op.lane, op.seconds);
+    if (op.lane == 0 && number + 1 < ops.size() && ops[number + 1].list == op.list)
+      continue;
+    uint32_t kind = known.try_emplace(stretch, known.size()).first->second;
+    stretchOf.insert(stretchOf.end(), stretch.size(), kind);
+    stretch.clear();
+  }
+  headStarts.assign(known.size(), 0);
+}
+
+void WindowSearch::setDue() {
+  SmallVector<double, 3> work(lists.size(), 0);
+  for (const TimedOp &op : ops)
+    due.push_back(std::exchange(work[op.list], work[op.list] + op.seconds));
+  for (auto [op, share] : llvm::zip(ops, due))
+    share /= work[op.list] > 0 ? work[op.list] : 1;
+  // No op is due later than one that waits for it.
+  for (auto [number, op] : llvm::enumerate(ops))
+    for (uint32_t other : op.follows)
+      due[other] = std::min(due[other], due[number]);
+  for (size_t number = ops.size(); number-- > 1;)
+    if (ops[number - 1].list == ops[number].list)
+      due[number - 1] = std::min(due[number - 1], due[number]);
 }
 
 bool WindowSearch::canRun(const Clock &clock, uint32_t op) const {
@@ -167,7 +210,8 @@ std::pair<std::vector<uint32_t>, double> WindowSearch::order() const {
     for (auto [list, at] : llvm::zip(lists, next)) {
       if (at == list.size() || !canRun(clock, list[at]))
         continue;
-      double rank = clock.getBegin(ops[list[at]]) - headStarts[stretchOf[list[at]]];
+      double begin = std::max(clock.getBegin(ops[list[at]]), due[list[at]] * pace);
+      double rank = begin - headStarts[stretchOf[list[at]]];
       if (!first || rank < least) {
         first = list[at];
         least = rank;
@@ -181,23 +225,41 @@ std::pair<std::vector<uint32_t>, double> WindowSearch::order() const {
   return {std::move(order), clock.getPeriod()};
 }
 
+std::vector<uint32_t> WindowSearch::startAtBestPace(double bound, double &least) {
+  std::vector<uint32_t> best;
+  double bestPace = 0;
+  for (double share : kPaces) {
+    pace = share * bound;
+    auto [other, seconds] = order();
+    if (seconds >= least)
+      continue;
+    least = seconds;
+    best = std::move(other);
+    bestPace = pace;
+  }
+  pace = bestPace;
+  return best;
+}
+
 std::vector<uint32_t> WindowSearch::run() {
   constexpr double nearlyBound = 1.002;
-  auto [best, least] = order();
   if (lists.size() == 1)
-    return best;
+    return order().first;
   SmallVector<double, 3> busy(lanes, 0);
   for (const TimedOp &op : ops)
     busy[op.lane] += op.seconds;
   // Lower bound of the period: the busy time of the busiest lane. Search ends near it.
-  double enough = nearlyBound * *llvm::max_element(busy);
+  double bound = *llvm::max_element(busy), enough = nearlyBound * bound, least = HUGE_VAL;
+  std::vector<uint32_t> best = startAtBestPace(bound, least);
   // Fixed seed, so that every run gives the same order.
   std::minstd_rand random(1);
   auto choose = [&](size_t count) { return random() % count; };
   SmallVector<double> bestStarts = headStarts;
+  double bestPace = pace;
   for (int round = 0; round < kRounds && least > enough; ++round) {
-    // Starts from the best order so far, or from one in which a list as a whole is ahead of the others.
+    // Starts from the best order so far, or from one of another pace in which a list as a whole is ahead of the others.
     headStarts = bestStarts;
+    pace = round % 2 == 1 ? kPaces[choose(std::size(kPaces))] * bound : bestPace;
     if (round % 2 == 1)
       for (ArrayRef<uint32_t> list : lists) {
         double all = kHeadStarts[choose(std::size(kHeadStarts))] * unit;
@@ -219,6 +281,7 @@ std::vector<uint32_t> WindowSearch::run() {
       least = seconds;
       best = std::move(other);
       bestStarts = headStarts;
+      bestPace = pace;
     }
   }
   return best;

@@ -6,7 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <random>
+#include <utility>
 
 using namespace mlir::moe;
 
@@ -90,6 +92,44 @@ TEST(WindowProblem, OrdersAreLegal) {
   for (double share : {0.0, 0.3, 0.7, 1.0})
     for (unsigned seed = 1; seed <= 20; ++seed)
       expectOrder(makeWindow(seed, share));
+}
+
+/// Adds a unit of `blocks`: computation before the experts, exchanges between nodes and inside them, the experts, the
+/// exchanges back, and computation after them.
+void addBlocks(std::vector<TimedOp> &window, uint32_t list, int blocks, double before, double experts, double after) {
+  constexpr uint32_t compute = 0, inter = 1, intra = 2;
+  const std::pair<uint32_t, double> block[] = {{compute, before}, {inter, 0.4},       {compute, 0.05},
+                                               {intra, 0.4},      {compute, experts}, {intra, 0.4},
+                                               {compute, 0.1},    {inter, 0.4},       {compute, after}};
+  for (int number = 0; number < blocks; ++number)
+    for (auto [lane, seconds] : block) {
+      TimedOp &op = window.emplace_back();
+      op.list = list;
+      op.lane = lane;
+      op.seconds = seconds;
+      if (window.size() > 1 && window[window.size() - 2].list == list)
+        op.needs.push_back(window.size() - 2);
+    }
+}
+
+/// A forward must not run ahead of the backward beside it, which computes twice as long. Values of both would be kept,
+/// and nothing would hide the last exchanges of the backward.
+TEST(WindowProblem, UnitsOfManyBlocksEndTogether) {
+  constexpr int blocks = 48, opsOfBlock = 9;
+  std::vector<TimedOp> window;
+  addBlocks(window, 0, blocks, 0.7, 0.4, 0.1);
+  addBlocks(window, 1, blocks, 0.1, 0.8, 1.5);
+  double computation = 0;
+  for (const TimedOp &op : window)
+    computation += op.lane == 0 ? op.seconds : 0;
+  WindowProblem problem{window};
+  std::vector<uint32_t> order = searchWindow(problem);
+  EXPECT_LT(problem.getPeriod(order), 1.2 * computation);
+  int ahead = 0;
+  for (uint32_t op : order) {
+    ahead += op < blocks * opsOfBlock ? 1 : -1;
+    EXPECT_LE(std::abs(ahead), 2 * opsOfBlock);
+  }
 }
 
 TEST(WindowProblem, OpsWithoutTimeCostNone) {

@@ -40,9 +40,9 @@ enum class PipelineOrder {
   /// One forward, one backward; with several stages on a device interleaved 1F1B (Narayanan et al., SC 2021, section
   /// 2.2), which needs micro-batches that are a multiple of the devices.
   OneForwardOneBackward,
-  /// 1F1B in which each forward and the backward after it are a window (Megatron-LM's merged 1F1B). One more
-  /// micro-batch of a stage is alive than in interleaved 1F1B. It also works on one device, with the forward of a
-  /// micro-batch beside the backward of the previous one.
+  /// 1F1B in which each forward and the backward after it are a window (Megatron-LM's merged 1F1B). At the
+  /// beginning of a window one more micro-batch of a stage is alive than in interleaved 1F1B. It also works on one
+  /// device, with the forward of a micro-batch beside the backward of the previous one.
   Overlapped1F1B,
   /// ZB-H1 (Qi et al., ICLR 2024): 1F1B that postpones weight gradients, on device d by d micro-batches. As many
   /// micro-batches are alive as on the first device of 1F1B. Each device has one stage.
@@ -120,7 +120,8 @@ struct PipelineSchedule {
   SmallVector<PipelineUnit> getUnits() const;
 };
 
-/// The most bytes that a device keeps at once.
+/// The most bytes that a device keeps between windows. The units of a window advance at one pace (Window.h), so that a
+/// backward gives back what the forward beside it takes.
 int64_t getMostKept(const PipelineSchedule &schedule, const StageMemory &memory);
 
 /// Orders the units of all micro-batches, as fast as possible within the limit of memory.
