@@ -111,6 +111,7 @@ static void readDispatcher(JsonReader &reader, Dispatcher &dispatcher, llvm::Arr
   }
   dispatcher.kernelSeconds = readKernelSeconds(reader);
   dispatcher.awaited = reader.getStrings("awaited");
+  dispatcher.inOrder = reader.getStrings("in_order");
   if (reader.find("counts_s"))
     dispatcher.countsSeconds = reader.getNumber("counts_s", kNotNegative);
   dispatcher.runs = readPlanRules(reader, "runs");
@@ -261,6 +262,8 @@ static void useDispatcher(ClusterProfile &profile, const Dispatcher &dispatcher)
     profile.host.kernelSeconds[kernel.first()] = kernel.second;
   for (const std::string &kernel : dispatcher.awaited)
     profile.host.awaited.insert(kernel);
+  for (const std::string &kernel : dispatcher.inOrder)
+    profile.host.inOrder.insert(kernel);
 }
 
 /// Finds the entry of the precision that is for the profile's device.

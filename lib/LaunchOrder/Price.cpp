@@ -72,8 +72,10 @@ static std::vector<double> getIssued(const SimProgram &program, const HostIssue 
 
 bool Pricer::isSameStep(const Known &known, ArrayRef<unsigned> order) const {
   const ClusterProfile &profile = model.getProfile();
-  // On shared processors, the order of issue decides. A host that waits delays later launches.
-  if (profile.processors.count > 0 || profile.host.countsSeconds || !profile.host.awaited.empty())
+  // On shared processors, the order of issue decides. A host that waits delays later launches, as do exchanges in
+  // order.
+  if (profile.processors.count > 0 || profile.host.countsSeconds || !profile.host.awaited.empty() ||
+      !profile.host.inOrder.empty())
     return false;
   std::vector<SmallVector<unsigned>> streams(program.streams.size());
   for (unsigned launch : order)

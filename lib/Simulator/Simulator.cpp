@@ -3,6 +3,7 @@
 
 #include "Engine.h"
 #include "HostClock.h"
+#include "InOrder.h"
 #include "Repetition.h"
 
 #include "moe/Dialect/Plan/Transforms/Subprograms.h"
@@ -79,6 +80,8 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   SimResult result;
   result.precision = model.getProfile().precision;
   result.programs = std::move(programs);
+  for (SimProgram &program : result.programs)
+    orderExchanges(program, model.getProfile().host.inOrder);
   llvm::Expected<SimWorld> world = SimWorld::create(result.programs, model.getNumRanks());
   if (!world)
     return world.takeError();

@@ -30,7 +30,7 @@ const char *const toy = R"({
                "factors": [{"times": 4, "source": "s"}, {"kernel": "matmul", "times": 2, "source": "s"},
                            {"kernel": "matmul", "params": [1], "times": 3, "source": "s"}]}],
   "dispatchers": [
-    {"name": "plain", "awaited": ["all_to_all_v"], "counts_s": 6e-6, "source": "s"},
+    {"name": "plain", "awaited": ["all_to_all_v"], "in_order": ["all_to_all"], "counts_s": 6e-6, "source": "s"},
     {"name": "fused", "once": true, "inside_share": 0.5, "kernels": [{"names": ["dispatch"], "launch_s": 0, "source": "s"}],
      "runs": [{"needs": {"schedule": ["once:rank"]}, "reason": "it sends once", "source": "s"}],
      "networks": [{"network": "efa", "fixed_s": 1, "between_share": 0.25, "message_s": 1000, "source": "s"}], "source": "s"}
@@ -100,11 +100,13 @@ TEST(FrameworkProfile, IssuesLaunches) {
   EXPECT_EQ(getHost(profile, "copy", Resource::Memory), 0);
   EXPECT_EQ(profile.host.countsSeconds, 6e-6);
   EXPECT_TRUE(profile.host.awaited.contains("all_to_all_v"));
+  EXPECT_TRUE(profile.host.inOrder.contains("all_to_all"));
   EXPECT_EQ(getHost(apply({}, "A1", "slow"), "add", Resource::Memory), 6e-5);
   EXPECT_EQ(getHost(apply({"", "half"}, "A1", "slow"), "add", Resource::Memory), 3e-5);
   ClusterProfile fused = apply({"fused", ""});
   EXPECT_EQ(getHost(fused, "dispatch", Resource::Memory), 0);
   EXPECT_TRUE(fused.host.awaited.empty());
+  EXPECT_TRUE(fused.host.inOrder.empty());
   EXPECT_FALSE(fused.host.countsSeconds);
 }
 

@@ -192,6 +192,61 @@ TEST(Simulator, HostWaitsForResults) {
   EXPECT_EQ(result.times[getTime(result, 0, 2).cause].launch, 0u);
 }
 
+/// With `inOrder`, an exchange waits for the computation before it, and the computation after it waits for the
+/// exchange.
+TEST(Simulator, ExchangeInOrder) {
+  ClusterProfile profile = makeProfile(2);
+  addInterference(profile, true, true, false, 1, 1, 1);
+  Maker maker(2);
+  uint32_t s = maker.stream("compute"), comm = maker.stream("comm");
+  maker.compute(s, 2);
+  maker.exchange(comm, maker.group("ep", 2, 1), Collective::AllReduce, 5);
+  maker.compute(s, 3);
+  maker.compute(s, 1);
+  SimResult result = get(run({maker.program}, profile));
+  expectTime(result, 0, 1, 0, 5);
+  expectTime(result, 0, 2, 2, 5);
+  profile.host.inOrder.insert("all_reduce");
+  result = get(run({maker.program}, profile));
+  expectTime(result, 0, 1, 2, 7);
+  expectTime(result, 0, 2, 7, 10);
+  expectTime(result, 0, 3, 10, 11);
+}
+
+/// In a window, an exchange in order delays its own direction, and neither the other one nor weight gradients. Without
+/// windows, weight gradients wait for the exchanges of the backward.
+TEST(Simulator, ExchangeInOrderOfAWindow) {
+  ClusterProfile profile = makeProfile(2);
+  addInterference(profile, true, true, false, 1, 1, 1);
+  profile.host.inOrder.insert("all_reduce");
+  auto simulate = [&](bool isWindow) {
+    Maker maker(2);
+    uint32_t s = maker.stream("compute"), comm = maker.stream("comm");
+    int32_t group = maker.group("ep", 2, 1);
+    auto mark = [](SimLaunch &launch, bool isBackward) -> SimLaunch & {
+      launch.stage = 0;
+      launch.microBatch = isBackward ? 0 : 1;
+      launch.isBackward = isBackward;
+      return launch;
+    };
+    mark(maker.compute(s, 2), /*isBackward=*/true);
+    mark(maker.exchange(comm, group, Collective::AllReduce, 5), /*isBackward=*/true);
+    mark(maker.compute(s, 1), /*isBackward=*/false);
+    mark(maker.compute(s, 1), /*isBackward=*/true).isOfWeights = true;
+    if (isWindow)
+      mark(maker.compute(s, 4), /*isBackward=*/true);
+    return get(run({maker.program}, profile));
+  };
+  SimResult window = simulate(true);
+  expectTime(window, 0, 1, 2, 7);
+  expectTime(window, 0, 2, 2, 3);
+  expectTime(window, 0, 3, 3, 4);
+  expectTime(window, 0, 4, 7, 11);
+  SimResult plain = simulate(false);
+  expectTime(plain, 0, 2, 2, 3);
+  expectTime(plain, 0, 3, 7, 8);
+}
+
 /// A step takes at least the time that its host needs to issue it.
 TEST(Simulator, BoundOfTheHost) {
   ClusterProfile profile = makeProfile(1);

@@ -167,6 +167,9 @@ struct HostIssue {
   std::optional<double> countsSeconds = std::nullopt;
   /// Kernels for whose results the host waits before it issues the first launch that reads them.
   llvm::StringSet<> awaited = {};
+  /// Kernels of exchanges that run in the order of issue with the computation of the same direction, forward or
+  /// backward.
+  llvm::StringSet<> inOrder = {};
 
   double getLaunchSeconds(llvm::StringRef kernel, Resource resource) const {
     auto its = kernelSeconds.find(kernel);

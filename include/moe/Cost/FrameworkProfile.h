@@ -52,6 +52,7 @@ struct Dispatcher {
   std::vector<std::pair<std::string, TokenExchange>> onNetworks; ///< exchanges on clusters with these networks
   llvm::StringMap<double> kernelSeconds; ///< as in HostIssue, for launches that are part of its calls
   std::vector<std::string> awaited;      ///< as in HostIssue
+  std::vector<std::string> inOrder;      ///< as in HostIssue
   std::optional<double> countsSeconds;   ///< as in HostIssue
   std::vector<PlanRule> runs;            ///< needs of this part
   bool isPlanned = true;                 ///< whether the planner tries it
