@@ -202,6 +202,7 @@ llvm::Expected<FrameworkProfile> FrameworkProfile::parse(StringRef text, StringR
   framework.pairError = readPairError(*root);
   framework.runs = readPlanRules(*root, "runs");
   framework.wholeBlocks = root->getBool("whole_blocks", false);
+  framework.keepsRoutedRows = root->getBool("routed_rows", false);
   root->refuseOtherKeys();
   if (root->hasFailed())
     return root->takeError();

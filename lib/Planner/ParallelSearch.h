@@ -101,6 +101,8 @@ bool isOpenTo(const ParallelQuestion &question, const Candidate &job);
 std::optional<double> getMaxLoad(const ParallelQuestion &question, ArrayRef<double> maxLoads, ParallelAttr parallel);
 /// The share of layers that need a further pass if there is room for `load` times the even load.
 double getFurtherPasses(const ParallelQuestion &question, double load, ParallelAttr parallel);
+/// Loads of layers whose experts are balanced in the way that their inputs tell.
+std::vector<RankLoads> getRankLoads(ModuleOp graph);
 /// Sets the batch and the micro-batches, or refuses the candidate.
 void setBatch(const ParallelQuestion &question, Candidate &candidate, int64_t batch);
 /// Turns on open choices without which the rules allow no schedule, and takes the first stage of ZeRO that they allow.

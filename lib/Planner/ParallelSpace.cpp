@@ -151,8 +151,7 @@ std::optional<double> mlir::moe::getMaxLoad(const ParallelQuestion &question, Ar
   return best;
 }
 
-/// Loads of layers whose experts are balanced in the way that their inputs tell.
-static std::vector<RankLoads> getRankLoads(ModuleOp graph) {
+std::vector<RankLoads> mlir::moe::getRankLoads(ModuleOp graph) {
   std::vector<RankLoads> loads;
   std::set<std::tuple<bool, int64_t, int64_t>> known;
   graph.walk([&](LayerOp layer) {

@@ -57,6 +57,25 @@ static void printMemory(const PlanQuestion &question, const Candidate &one, llvm
     os << llvm::format(" of %.1f GB", question.memoryLimit * 1e-9);
 }
 
+/// Prints the memory by the rows that arrive, on lines of their own.
+static void printRoutedMemory(const PlanQuestion &question, const RoutedMemory &memory, llvm::raw_ostream &os) {
+  auto print = [&](StringRef routing, const RoutedBytes &its) {
+    os << llvm::format("        %6.1f GB with ", static_cast<double>(its.bytes) * 1e-9) << routing;
+    if (its.load > 1)
+      os << llvm::format(": the busiest rank has %.2f times the even load", its.load);
+    if (question.memoryLimit > 0 && static_cast<double>(its.bytes) > question.memoryLimit)
+      os << "; does not fit";
+    os << "\n";
+  };
+  if (memory.worst.load <= 1) {
+    os << "        the same with any routing, because each rank has all experts\n";
+    return;
+  }
+  print("even routing, as the framework keeps the rows that arrive", memory.even);
+  print("the expected routing", memory.expected);
+  print("the worst routing", memory.worst);
+}
+
 /// Prints a row of the ladder.
 static void printRung(const JobLadder &ladder, const Candidate &plan, int64_t changes, StringRef name,
                       llvm::raw_ostream &os) {
@@ -90,7 +109,8 @@ static void printLadder(const JobLadder &ladder, llvm::raw_ostream &os) {
 }
 
 /// Prints the job that the user runs, and what changes of it gain.
-static void printJob(const PlanQuestion &question, const JobLadder &ladder, llvm::raw_ostream &os) {
+static void printJob(const PlanQuestion &question, const AnswerParts &parts, llvm::raw_ostream &os) {
+  const JobLadder &ladder = *parts.ladder;
   const Candidate &job = ladder.job;
   os << "job     ";
   printSizes(job, os);
@@ -105,6 +125,8 @@ static void printJob(const PlanQuestion &question, const JobLadder &ladder, llvm
   if (!ladder.fits(job))
     os << ", more than there is, in MoePlan's plan of it";
   os << "\n";
+  if (parts.jobMemory)
+    printRoutedMemory(question, *parts.jobMemory, os);
   printLadder(ladder, os);
 }
 
@@ -132,7 +154,7 @@ static void printTrials(const PlanQuestion &question, llvm::raw_ostream &os) {
   os << line << "\n";
 }
 
-void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chosen, const JobLadder *ladder,
+void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chosen, const AnswerParts &parts,
                             llvm::raw_ostream &os) {
   os << question.model << " on " << question.gpus << " x " << question.device << " (" << question.cluster << "), ";
   if (question.sequence > 0)
@@ -160,8 +182,10 @@ void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chose
   printMemory(question, chosen, os);
   os << " on the fullest device" << (question.precision.empty() ? "" : ", with all activations in the plan's types")
      << "\n";
-  if (ladder)
-    printJob(question, *ladder, os);
+  if (parts.memory)
+    printRoutedMemory(question, *parts.memory, os);
+  if (parts.ladder)
+    printJob(question, parts, os);
 }
 
 static void writeRung(llvm::json::OStream &json, const JobLadder &ladder, const Candidate &plan, int64_t changes,
@@ -183,7 +207,25 @@ static void writeRung(llvm::json::OStream &json, const JobLadder &ladder, const 
   });
 }
 
-static void writeJob(llvm::json::OStream &json, const JobLadder &ladder) {
+static void writeRoutedMemory(llvm::json::OStream &json, const std::optional<RoutedMemory> &memory) {
+  if (!memory)
+    return;
+  json.attributeArray("memory_by_routing", [&] {
+    auto write = [&](StringRef routing, const RoutedBytes &its) {
+      json.object([&] {
+        json.attribute("routing", routing);
+        json.attribute("load", its.load);
+        json.attribute("bytes", its.bytes);
+      });
+    };
+    write("even", memory->even);
+    write("expected", memory->expected);
+    write("worst", memory->worst);
+  });
+}
+
+static void writeJob(llvm::json::OStream &json, const AnswerParts &parts) {
+  const JobLadder &ladder = *parts.ladder;
   const Candidate &job = ladder.job;
   json.attributeObject("job", [&] {
     json.attribute("parallel", describe(job.parallel));
@@ -195,6 +237,7 @@ static void writeJob(llvm::json::OStream &json, const JobLadder &ladder) {
     json.attribute("tokens_per_second_per_gpu", speed.tokensPerSecond);
     json.attribute("mfu", speed.mfu);
     json.attribute("memory_bytes", job.getBytes());
+    writeRoutedMemory(json, parts.jobMemory);
     json.attributeArray("ladder", [&] {
       for (const JobChange &change : ladder.changes)
         writeRung(json, ladder, change.plan, 1, change.name);
@@ -256,8 +299,9 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
     json.attribute("hidden_communication_seconds", step.parts.hiddenCommunication);
     json.attribute("memory_bytes", chosen.getBytes());
     json.attribute("memory_limit_bytes", question.memoryLimit);
+    writeRoutedMemory(json, parts.memory);
     if (parts.ladder)
-      writeJob(json, *parts.ladder);
+      writeJob(json, parts);
     auto writeRaw = [&](StringRef key, StringRef value) {
       if (value.empty())
         return;

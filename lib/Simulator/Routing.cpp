@@ -403,11 +403,12 @@ RankLoads::RankLoads(const RoutingPreset &preset, int64_t experts, int64_t topK)
   trace = routing.generate(/*ranks=*/1, kLayers, experts, kTokens, topK);
 }
 
-double RankLoads::getShareAbove(double load, int64_t ranks) const {
+std::vector<double> RankLoads::getLoads(int64_t ranks) const {
   // Layers may have different numbers of experts. These ranks cannot hold equal parts of these experts.
   if (trace.getNumExperts() % ranks != 0)
-    return 0;
-  int64_t own = trace.getNumExperts() / ranks, above = 0;
+    return {};
+  int64_t own = trace.getNumExperts() / ranks;
+  std::vector<double> loads;
   for (int64_t layer = 0; layer < kLayers; ++layer) {
     const std::vector<int32_t> &counts = *trace.getCounts(/*iteration=*/0, layer);
     int64_t most = 0;
@@ -415,7 +416,17 @@ double RankLoads::getShareAbove(double load, int64_t ranks) const {
       most = std::max(most, std::accumulate(rank, rank + own, int64_t(0)));
     auto mean =
         static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t(0))) / static_cast<double>(ranks);
-    above += static_cast<double>(most) > load * mean;
+    loads.push_back(static_cast<double>(most) / mean);
   }
-  return static_cast<double>(above) / kLayers;
+  return loads;
+}
+
+double RankLoads::getShareAbove(double load, int64_t ranks) const {
+  std::vector<double> loads = getLoads(ranks);
+  return static_cast<double>(llvm::count_if(loads, [&](double one) { return one > load; })) / kLayers;
+}
+
+double RankLoads::getMeanLoad(int64_t ranks) const {
+  std::vector<double> loads = getLoads(ranks);
+  return std::accumulate(loads.begin(), loads.end(), 0.0) / kLayers;
 }

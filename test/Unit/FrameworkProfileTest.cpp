@@ -57,7 +57,7 @@ const char *const toy = R"({
      "reason": "zb-v needs stages", "source": "s"},
     {"needs": {"esp": ["1", "mp"], "ep": {"multiple_of": "mp"}}, "reason": "no such experts", "source": "s"}
   ],
-  "whole_blocks": true,
+  "whole_blocks": true, "routed_rows": true,
   "measured_pairs": {"error": 0.1, "pairs": 7, "source": "s"}
 })";
 
@@ -228,6 +228,7 @@ TEST(FrameworkProfile, RefusesPlans) {
   EXPECT_EQ(refuse({{"ep", "1"}}), "no such experts");
   EXPECT_EQ(refuse({{"schedule", "baseline"}}), "");
   EXPECT_EQ(refuse({{"schedule", "baseline"}}, "fused"), "it sends once");
+  EXPECT_TRUE(parseOrFail().keepsRoutedRows);
   PlanRules rules = parseOrFail().getRules({});
   EXPECT_TRUE(rules.wholeBlocks);
   EXPECT_TRUE(rules.allows("pipeline", "zb-v"));

@@ -91,11 +91,39 @@ TEST_F(JobLadderTest, ChangesThatDoNotFitAreLast) {
   question.memoryLimit = 79e9;
   std::string text;
   llvm::raw_string_ostream os(text);
-  printAnswer(question, ladder.best, &ladder, os);
+  AnswerParts parts;
+  parts.ladder = &ladder;
+  printAnswer(question, ladder.best, parts, os);
   EXPECT_NE(text.find("        1600.0     -400.0   1.25 (1.14 to 1.38)    40.0  VPP 2\n"
                       "           1900.0     -100.0   1.05 (0.96 to 1.16)~   40.0  MBS 2\n"
                       "           1000.0    -1000.0   2.00 (1.82 to 2.20)    80.0  ZeRO-0: does not fit\n"
                       "           1250.0     -750.0   1.60 (1.32 to 1.94)    40.0  the plan above, with 4 changes\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(RoutedMemoryTest, RowsTakeTheSameBytesEach) {
+  EXPECT_EQ(getBytesOnLine({1, 1000}, {1.5, 1100}, 1.25), 1050);
+  EXPECT_EQ(getBytesOnLine({1, 1000}, {1.5, 1100}, 8), 2400);
+}
+
+TEST(RoutedMemoryTest, AnAnswerHasThreeRoutings) {
+  PlanQuestion question;
+  question.memoryLimit = 79e9;
+  Candidate plan;
+  MLIRContext context;
+  context.loadDialect<MoeDialect>();
+  plan.parallel = ParallelAttr::get(&context, 8, 1, 8, 1, 8, 1, 1);
+  plan.whole.seconds = 1;
+  AnswerParts parts;
+  parts.memory = RoutedMemory{{1, 40'000'000'000}, {1.25, 42'500'000'000}, {8, 110'000'000'000}};
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printAnswer(question, plan, parts, os);
+  EXPECT_NE(text.find("          40.0 GB with even routing, as the framework keeps the rows that arrive\n"
+                      "          42.5 GB with the expected routing: the busiest rank has 1.25 times the even load\n"
+                      "         110.0 GB with the worst routing: the busiest rank has 8.00 times the even load; does "
+                      "not fit\n"),
             std::string::npos)
       << text;
 }

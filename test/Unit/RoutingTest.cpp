@@ -379,6 +379,10 @@ TEST(RankLoadsTest, ShareOfLayers) {
   EXPECT_LT(qwen.getShareAbove(1.5, 8), qwen.getShareAbove(1.5, 16));
   EXPECT_EQ(deepseek.getShareAbove(1.5, 32), 0);
   EXPECT_GT(deepseek.getShareAbove(1.25, 64), 0.7);
+  // About half of the layers have more than 1.25 times the mean.
+  EXPECT_NEAR(qwen.getMeanLoad(16), 1.25, 0.03);
+  EXPECT_DOUBLE_EQ(qwen.getMeanLoad(1), 1);
+  EXPECT_EQ(mixtral.getMeanLoad(3), 0);
 }
 
 } // namespace

@@ -14,6 +14,7 @@
 #include "moe/Frameworks/Advice.h"
 #include "moe/Frameworks/MegatronJob.h"
 #include "moe/Planner/JobLadder.h"
+#include "moe/Planner/RoutedMemory.h"
 
 namespace mlir::moe {
 struct FrameworkProfile;
@@ -81,6 +82,8 @@ public:
   /// `groups`. `memoryLimit` is that of a device in bytes, or 0.
   JobLadder compareJob(MLIRContext &context, ParallelSearchInput search, const GroupsExplanation &groups,
                        double memoryLimit);
+  /// The memory of a plan by the rows that arrive, if --framework allocates as many.
+  std::optional<RoutedMemory> getRoutedMemory(const ParallelSearchInput &search, const Candidate &plan) const;
   bool hasJob() const { return job.has_value(); }
   /// Those that chooseParallel() compared, and the seconds of their steps; 0: no plan was found.
   std::vector<std::pair<std::string, double>> getTrials() const;

@@ -131,3 +131,10 @@ std::vector<std::pair<std::string, double>> CompileCommandLine::getTrials() cons
     all.emplace_back(one.use.describe(), one.groups ? one.groups->getChosen()->getStepSeconds() : 0);
   return all;
 }
+
+std::optional<RoutedMemory> CompileCommandLine::getRoutedMemory(const ParallelSearchInput &search,
+                                                                const Candidate &plan) const {
+  if (!description || !description->keepsRoutedRows)
+    return std::nullopt;
+  return moe::getRoutedMemory(search.source, search.options, plan);
+}

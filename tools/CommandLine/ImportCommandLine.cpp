@@ -270,8 +270,10 @@ llvm::Expected<OwningOpRef<ModuleOp>> ImportCommandLine::importFile(MLIRContext 
   options.loss = loss;
   if (form.isBf16)
     options.dtype = ImportType::bf16;
-  if (form.maxLoad)
+  if (form.maxLoad) {
+    options.maxLoad.reset();
     options.defaultMaxLoad = form.maxLoad;
+  }
   if (form.batch)
     options.batch = *form.batch;
   if (!form.blocks.empty()) {

@@ -123,8 +123,8 @@ static SmallVector<Framework> getFrameworks() {
 
 /// Prints all to the terminal.
 static void printAll(const PlanExplanation &explanation, const PlanQuestion &question, const Candidate &chosen,
-                     const JobLadder *ladder) {
-  printAnswer(question, chosen, ladder, llvm::outs());
+                     const AnswerParts &parts) {
+  printAnswer(question, chosen, parts, llvm::outs());
   if (!compiling.isGraph())
     llvm::outs()
         << "use     --emit=megatron, megatron-bridge or torchtitan prints the plan as that framework's arguments\n";
@@ -134,7 +134,7 @@ static void printAll(const PlanExplanation &explanation, const PlanQuestion &que
 }
 
 static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question, const ClusterProfile &cluster,
-                              StringRef command, const GroupsExplanation &groups, const JobLadder *ladder,
+                              StringRef command, const GroupsExplanation &groups, AnswerParts parts,
                               const std::optional<FrameworkAdvice> &advice) {
   const Candidate &chosen = *groups.getChosen();
   PlanExplanation explanation{groups, std::nullopt, describeDefaultMaxLoad(chosen.maxLoad, chosen.parallel)};
@@ -145,10 +145,9 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
     if (failed(writeFile(context, "-", [&](llvm::raw_pwrite_stream &os) { writeArguments(*one, advice->job, os); })))
       return failure();
   } else if (!isJsonGiven || jsonPath != "-") {
-    printAll(explanation, question, chosen, ladder);
+    printAll(explanation, question, chosen, parts);
   }
   if (isJsonGiven && failed(writeFile(context, jsonPath, [&](llvm::raw_pwrite_stream &os) {
-        AnswerParts parts{ladder, "", ""};
         llvm::raw_string_ostream why(parts.explanation), elsewhere(parts.frameworks);
         writeExplanation(explanation, &context, why);
         if (advice)
@@ -183,20 +182,27 @@ static LogicalResult run(Session &session) {
   PlanQuestion question = getQuestion(*cluster, *search, shapes->front().seq);
   SearchWatch watch([&](const Candidate &best) {
     if (!jsonFile.getNumOccurrences())
-      return printAnswer(question, best, /*ladder=*/nullptr, llvm::outs());
+      return printAnswer(question, best, AnswerParts(), llvm::outs());
     (void)writeFile(context, getJsonPath(),
                     [&](llvm::raw_pwrite_stream &os) { writeAnswer(question, best, AnswerParts(), os); });
   });
   watch.attach(search->request, search->options);
   FailureOr<GroupsExplanation> explanation = failure();
   std::optional<JobLadder> ladder;
+  AnswerParts parts;
   if (failed(watch.run([&]() -> LogicalResult {
         explanation = compiling.chooseParallel(context, *search);
         if (succeeded(explanation) && compiling.hasJob())
           ladder = compiling.compareJob(context, *search, *explanation, question.memoryLimit);
+        if (succeeded(explanation))
+          parts.memory = compiling.getRoutedMemory(*search, *explanation->getChosen());
         return explanation;
       })))
     return failure();
+  if (ladder) {
+    parts.ladder = &*ladder;
+    parts.jobMemory = compiling.getRoutedMemory(*search, ladder->job);
+  }
   // The parts of the framework are chosen now.
   question = getQuestion(*search->options.cluster, *search, shapes->front().seq);
   std::optional<FrameworkAdvice> advice;
@@ -206,8 +212,7 @@ static LogicalResult run(Session &session) {
       return failure();
     advice = std::move(*found);
   }
-  return writeAll(context, question, *search->options.cluster, session.command, *explanation,
-                  ladder ? &*ladder : nullptr, advice);
+  return writeAll(context, question, *search->options.cluster, session.command, *explanation, std::move(parts), advice);
 }
 
 int main(int argc, char **argv) {

@@ -99,6 +99,7 @@ struct FrameworkProfile {
   double pairError = 0;                    ///< as in MeasuredSteps
   std::vector<PlanRule> runs;              ///< needs of the framework
   bool wholeBlocks = false;                ///< as in PlanRules
+  bool keepsRoutedRows = false;            ///< whether it allocates the rows that arrive, and no reserve
 
   /// Reads and checks a description. The text of an error is a complete diagnostic.
   static llvm::Expected<FrameworkProfile> parse(llvm::StringRef text, llvm::StringRef fileName);

@@ -5,6 +5,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include "moe/Planner/JobLadder.h"
+#include "moe/Planner/RoutedMemory.h"
 
 namespace mlir::moe {
 
@@ -26,14 +27,16 @@ struct PlanQuestion {
 struct AnswerParts {
   /// The job that the user runs, and its changes; may be null.
   const JobLadder *ladder = nullptr;
-  std::string explanation, frameworks; ///< in JSON, or empty
+  /// Memory of the choice and of the job by the rows that arrive; absent if the framework reserves rows.
+  std::optional<RoutedMemory> memory = std::nullopt, jobMemory = std::nullopt;
+  std::string explanation = "", frameworks = ""; ///< in JSON, or empty
 };
 
 /// Prints the question, then the framework, groups, step and memory of `chosen`, a line each. The groups have the names
 /// of Megatron-LM: TP, PP, DP, EP, ETP (tensor parallelism of experts), CP, MBS (sequences of a micro-batch) and GA
-/// (micro-batches of a step). Then follow the job that the user runs, and what each change of it gains; `ladder` may be
-/// null.
-void printAnswer(const PlanQuestion &question, const Candidate &chosen, const JobLadder *ladder, llvm::raw_ostream &os);
+/// (micro-batches of a step). Then follow the job that the user runs, and what each change of it gains.
+void printAnswer(const PlanQuestion &question, const Candidate &chosen, const AnswerParts &parts,
+                 llvm::raw_ostream &os);
 /// Writes the same as a JSON object.
 void writeAnswer(const PlanQuestion &question, const Candidate &chosen, const AnswerParts &parts,
                  llvm::raw_ostream &os);
