@@ -42,9 +42,12 @@ MEGATRON = ("NVIDIA/Megatron-LM", "NVIDIA-NeMo/Megatron-Bridge", "yanring/Megatr
             "NVIDIA/dgxc-benchmarking", "mlcommons", "alibaba/Pai-Megatron-Patch")
 # Names of precisions in the sources, and in the description of the framework.
 PRECISIONS = {"bf16": "bf16", "mxfp8": "mxfp8", "nvfp4": "nvfp4", "fp8-current-scaling": "fp8-tensor", "fp8-blockwise": "fp8-block"}
+# Keys that another row tells, by the ids of rows: the peaks of the memory are equal, to 4 MB.
+SAME_RECIPE = {"bridge-overlap-30b-": {"grad_reduce_dtype": "bf16"}}  # card-qwen3-30b-a3b-H100-bf16
 # Steps that contradict themselves, by their ids.
 LEFT_OUT = {"bridge-26.06.01-GPT_OSS_120B-": "60% above the same step of the releases before and after",
-            "mlm-recipe-qwen3_235b__h100__bf16_256GPU_TP2PP8EP32-readme": "214 TFLOP/s in an early container, 302 in a later one"}
+            "mlm-recipe-qwen3_235b__h100__bf16_256GPU_TP2PP8EP32-readme": "214 TFLOP/s in an early container, 302 in a later one",
+            **dict.fromkeys(("bridge-cg-30b-eager", "bridge-cg-30b-graph"), "its TFLOP/s and its time are those of 23 sequences, and it says 8")}
 NEEDED = ("n_gpus", "seq", "mbs", "gbs", "tp", "pp", "ep", "step_ms")
 DEVICES_PER_NODE = 8
 TOKEN_BINS = (1000, 2500, 5000)
@@ -67,6 +70,11 @@ def get_source(row):
     if parts[0].startswith("awslabs"):
         return parts[0] + " " + get_model(row)
     return parts[0]
+
+
+def add_recipe(row):
+    """The row with the keys that another row tells."""
+    return row | next((keys for start, keys in SAME_RECIPE.items() if row["id"].startswith(start)), {})
 
 
 def why_not(row):
@@ -245,8 +253,8 @@ def predict(options, row):
     if error:
         return {"error": error}
     step = json.loads(text)
-    figure = {"step_ms": round(step["step_s"] * 1e3, 3), "memory_gb": step["peak_bytes"] and round(step["peak_bytes"] / 1e9, 3)}
-    if options.whole or (get_memory(row) and not figure["memory_gb"]):
+    figure = {"step_ms": round(step["step_s"] * 1e3, 3), "memory_gb": round(step["peak_bytes"] / 1e9, 3)}
+    if options.whole:
         text, error = run(command)
         if error:
             return {"error": error}
@@ -568,6 +576,7 @@ def main(arguments=None):
         parser.add_argument(f"--{name}", action="store_true")
     options = parser.parse_args(arguments)
     data, figures = load(os.path.join(FOLDER, "steps.json")), load(FIGURES, {})
+    data["rows"] = [add_recipe(row) for row in data["rows"]]
     rows = [row for row in data["rows"] if not why_not(row)]
     if options.bin:
         predict_all(options, rows, figures)

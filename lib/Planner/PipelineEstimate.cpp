@@ -204,7 +204,8 @@ PipelineEstimate PipelinePlay::play(int64_t microBatches) {
     for (const PipelineUnit &unit : window)
       device.free = std::max(device.free, getReady(unit));
     device.free += getSeconds(window);
-    for (const PipelineUnit &unit : window) {
+    // Units of a window advance at one pace, so that the backward gives back what the forward takes.
+    for (const PipelineUnit &unit : llvm::reverse(window)) {
       ends[getIndex(unit)] = device.free;
       use(device, unit, window.size() == 1 ? 0 : stages[window.front().stage].forwardPeak);
     }

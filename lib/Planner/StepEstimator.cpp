@@ -233,13 +233,9 @@ std::optional<PipelineEstimate> StepEstimator::estimate(const Candidate &candida
     cuts.boundaries = candidate.stageBoundaries;
   std::optional<PipelineEstimate> estimate = estimatePipeline(
       *cost, kindOf, shape, cuts, orders, [&](double bytes) { return getTransferSeconds(world / pp, bytes); });
-  if (estimate) {
+  if (estimate)
     estimate->measured = cost->measured;
-    // One unit of a window grows on the layers on which the other one shrinks. Samples do not tell their memory.
-    if (hasWindows && pp == 1)
-      estimate->bytes = 0;
-  }
-  if (!estimate)
+  else
     reason = "the model can be cut in fewer places than " + std::to_string(shape.stages) + " stages need";
   return estimate;
 }

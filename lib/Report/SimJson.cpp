@@ -244,7 +244,7 @@ void mlir::moe::writeJson(const SimHeader &header, const SampledStep &step, llvm
     json.attribute("from_samples", true);
     json.attribute("num_ranks", step.ranks);
     json.attribute("step_s", step.seconds);
-    json.attribute("peak_bytes", getKnown(step.bytes));
+    json.attribute("peak_bytes", step.bytes);
     writeMeasured(json, step.measured);
   });
   os << "\n";

@@ -251,10 +251,6 @@ void mlir::moe::printText(const SimHeader &header, const SampledStep &step, raw_
   printCluster(header, os);
   os << "step        " << format("%.3f ms\n", step.seconds / millisecond);
   printHowSure(step.measured, step.seconds, os);
-  if (step.bytes == 0) {
-    os << "memory      not known: samples do not tell that of two micro-batches on one stage\n";
-    return;
-  }
   printMemory(header, step.bytes, ", without room between buffers", os);
   os << "\n";
 }

@@ -176,7 +176,7 @@ std::string getRankName(const SimRank &rank);
 /// A step of a whole model, composed of samples of its blocks. Its launches are not known one by one.
 struct SampledStep {
   int64_t ranks = 0;
-  double seconds = 0, bytes = 0;     ///< bytes of the device that needs the most; 0 if they are not known
+  double seconds = 0, bytes = 0;     ///< bytes of the device that needs the most
   std::optional<StepClass> measured; ///< as in SimReport
 };
 
