@@ -49,6 +49,17 @@ func.func @sums(%r: tensor<2x4x8xbf16> {moe.role = "input"}, %ids: tensor<4xi32>
   return %1, %2, %3, %4 : tensor<2x4x16xbf16>, tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<4x32xbf16>
 }
 
+// The gradients of shadows are those of parameters, and are summed over the ranks in f32.
+// CHECK-LABEL: func.func @shadows
+// CHECK:         %[[WIDE:.*]] = moe.grouped_matmul_wgrad {{.*}} -> tensor<3x8x16xf32>
+// CHECK:         moe.reduce_experts %[[WIDE]], {{.*}} : (tensor<3x8x16xf32>, tensor<1x4xi32>) -> tensor<1x8x16xf32>
+func.func @shadows(%r: tensor<3x4x8xbf16> {moe.role = "input"}, %chosen: tensor<1x4xi32> {moe.role = "input"},
+                   %w: tensor<1x8x16xbf16> {moe.role = "parameter"}) -> tensor<3x4x16xbf16> {
+  %0 = moe.broadcast_experts %w, %chosen over <"ep", 4, 1> : (tensor<1x8x16xbf16>, tensor<1x4xi32>) -> tensor<3x8x16xbf16>
+  %1 = moe.grouped_matmul %r, %0 : (tensor<3x4x8xbf16>, tensor<3x8x16xbf16>) -> tensor<3x4x16xbf16>
+  return %1 : tensor<3x4x16xbf16>
+}
+
 // Ops that cannot give a wide sum get a cast. Values of parameters alone have a gradient of f32, so the gate's cast needs none.
 // CHECK-LABEL: func.func @casts
 // CHECK-DAG:     %[[CAST:.*]] = moe.cast %{{.*}} : (tensor<4x8xbf16>) -> tensor<4x8xf32>

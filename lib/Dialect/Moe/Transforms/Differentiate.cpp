@@ -75,10 +75,15 @@ void Differentiator::findWide() {
   for (BlockArgument argument : function.getArguments())
     if (getRole(argument) == kParameterRole)
       ofParameters.insert(argument);
-  for (Operation &op : function.front().without_terminator())
-    if (op.getNumOperands() > 0 &&
-        llvm::all_of(op.getOperands(), [&](Value operand) { return ofParameters.contains(operand); }))
+  for (Operation &op : function.front().without_terminator()) {
+    // Integers may say which parameters an exchange moves, such as those of shadows.
+    auto kernel = dyn_cast<MoeKernelOpInterface>(op);
+    bool movesSome = kernel && kernel.isCollective() && llvm::any_of(op.getOperands(), isFloating);
+    if (op.getNumOperands() > 0 && llvm::all_of(op.getOperands(), [&](Value operand) {
+          return ofParameters.contains(operand) || (movesSome && !isFloating(operand));
+        }))
       ofParameters.insert(op.result_begin(), op.result_end());
+  }
 }
 
 /// Builds the adjoint of an op. Wide cotangents are those of the same op on values of f32. Most adjoints need no more
