@@ -83,8 +83,10 @@ static LogicalResult finishPlan(ModuleOp plan, const CompileOptions &options) {
     return success();
   if (options.cluster)
     setTransferSeconds(plan, options);
-  return runStage(options.runPasses, "verify", plan,
-                  [](PassManager &passes) { passes.addPass(plan::createPlanVerify()); });
+  return runStage(options.runPasses, "verify", plan, [](PassManager &passes) {
+    passes.addNestedPass<func::FuncOp>(createPlanVerifyTypes());
+    passes.addPass(plan::createPlanVerify());
+  });
 }
 
 static LogicalResult checkPrograms(ModuleOp plan) {

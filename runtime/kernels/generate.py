@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import dataclass, field
 
 WIDTH = 120
-OPERAND_TYPES = {"real": "Real", "acc": "Acc", "gradient": "Gradient", "float": "Float", "i32": "I32", "any": "Any"}
+OPERAND_TYPES = {"real": "Real", "acc": "Acc", "wide": "Wide", "gradient": "Gradient", "float": "Float", "i32": "I32", "any": "Any"}
 MOST_DIMENSION_NAMES = 12  # kMostDimensionNames of KernelTable.h
 CALLS = {"": "Compute", "collective": "Collective", "point_to_point": "PointToPoint"}
 
@@ -68,6 +68,8 @@ class Kernel:
     by_hand: bool = False
     host_only: bool = False
     checked: bool = False
+    adds: bool = False
+    may_round: bool = False
     extra: str = ""
     operands: list = field(default_factory=list)
     values: list = field(default_factory=list)
@@ -158,7 +160,7 @@ def read_kernel(text, doc, structs):
             kernel.call, kernel.group = word, True
         elif word == "group":
             kernel.group = True
-        elif word in ("by_hand", "checked", "host_only"):
+        elif word in ("by_hand", "checked", "host_only", "adds", "may_round"):
             setattr(kernel, word, True)
         elif word == "ragged" and words:
             kernel.ragged = words.pop(0)
@@ -397,7 +399,7 @@ def table_row(kernel):
     dimensions = ", ".join(f'"{name}"' for name in dimension_names(kernel))
     ints = sum(not attribute.is_real for attribute in kernel.values)
     ragged = names.index(kernel.ragged) if kernel.ragged else -1
-    return (f'{{"{kernel.name}", CallType::{CALLS[kernel.call]}, {int(kernel.group)}, {ragged}, {ints}, {len(kernel.values) - ints}, '
+    return (f'{{"{kernel.name}", CallType::{CALLS[kernel.call]}, {int(kernel.group)}, {int(kernel.adds)}, {int(kernel.may_round)}, {ragged}, {ints}, {len(kernel.values) - ints}, '
             f"{len(names)}, {{{operands}}}, {{{dimensions}}}}},")
 
 

@@ -37,8 +37,8 @@ ORDERS = {
 WRONG = [
     ("nonsense", "expected a section, text, a comment or a kernel but got 'nonsense'"),
     ("add(a b) -> (out);", "expected an operand, 'name[?][shape] [= input | ..][: type]', but got 'a b'"),
-    ("add(a: f32) -> (out);", "'add': expected 'a' to be real, acc, gradient, float, i32, any or of the type of another operand but got 'f32'"),
-    ("add(a: a) -> (out);", "'add': expected 'a' to be real, acc, gradient, float, i32, any or of the type of another operand but got 'a'"),
+    ("add(a: f32) -> (out);", "'add': expected 'a' to be real, acc, wide, gradient, float, i32, any or of the type of another operand but got 'f32'"),
+    ("add(a: a) -> (out);", "'add': expected 'a' to be real, acc, wide, gradient, float, i32, any or of the type of another operand but got 'a'"),
     ("add(a[m, 2]) -> (out);", "expected a shape of up to four names or 1, perhaps behind '..', but got '[m, 2]'"),
     ("add(a[m, ..]) -> (out);", "expected a shape of up to four names or 1, perhaps behind '..', but got '[m, ..]'"),
     ("add(a[m | n | k]) -> (out);", "expected 'A', 'A | B' or 'A | word: B' but got '[m | n | k]'"),

@@ -28,6 +28,22 @@ def ConvertMoeToPlan : Pass<"convert-moe-to-plan", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::plan::PlanDialect"];
 }
 
+def PlanVerifyTypes : Pass<"plan-verify-types", "::mlir::func::FuncOp"> {
+  let summary = "reject plans that round values more than their types ask for";
+  let description = [{
+    Compares a program of a plan with `moe.dtype` and `moe.grad_dtype` of its module, by the table of calls
+    (docs/Verification.md, "Types"). Without the first, the plan's type is that of the arguments with the fewest bits.
+    These are errors:
+
+    - a value of another type than that of the plan and of its accumulators;
+    - an accumulator of 16 bits;
+    - a cast to fewer bits of a value that is no parameter, was not cast to more, and is no gradient of such a value;
+    - a value that is rounded to fewer bits, moved or summed over ranks, and given more bits again;
+    - if `moe.grad_dtype` is there, the gradient of a parameter in fewer bits, a sum over data-parallel ranks in fewer
+      bits, and a sum that is given more bits after it.
+  }];
+}
+
 def ConvertPlanToLLVM : Pass<"convert-plan-to-llvm", "::mlir::ModuleOp"> {
   let summary = "convert rank programs to LLVM functions that call moert.h";
   let description = [{

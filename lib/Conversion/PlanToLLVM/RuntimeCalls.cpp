@@ -22,8 +22,7 @@ static_assert(sizeof(moert_group) == 24 && offsetof(moert_group, stride) == 16);
 static_assert(MOERT_SPACE_DEVICE == static_cast<int>(Space::device) &&
               MOERT_SPACE_HOST_PINNED == static_cast<int>(Space::host_pinned));
 
-/// Operands of the launch in the order of the call, null if absent. Fails if their number differs.
-static FailureOr<SmallVector<Value>> getOperands(LaunchOp launch, const KernelInfo &kernel) {
+FailureOr<SmallVector<Value>> mlir::plan::getCallOperands(LaunchOp launch, const KernelInfo &kernel) {
   ArrayRef<int64_t> absent = launch.getAbsentInputs();
   SmallVector<Value> operands;
   auto inputs = launch.getInputs().begin();
@@ -48,6 +47,7 @@ static bool hasType(Value value, OperandType type) {
     return element.isInteger(32);
   case OperandType::Real:
   case OperandType::Acc:
+  case OperandType::Wide:
   case OperandType::Gradient:
   case OperandType::Float:
     return isa<FloatType>(element);
@@ -107,7 +107,7 @@ LogicalResult mlir::plan::verifyRuntimeCall(LaunchOp launch) {
   if (launch.getCollective() != (kernel->type != moert::CallType::Compute))
     return launch.emitOpError() << "expected '" << kernel->name << "' " << (launch.getCollective() ? "not " : "")
                                 << "to be a collective";
-  FailureOr<SmallVector<Value>> operands = getOperands(launch, *kernel);
+  FailureOr<SmallVector<Value>> operands = getCallOperands(launch, *kernel);
   return success(succeeded(operands) && succeeded(verifyOperands(launch, *kernel, *operands)) &&
                  succeeded(verifyInPlace(launch, *kernel, *operands)) && succeeded(verifyParams(launch, *kernel)));
 }

@@ -20,9 +20,9 @@ enum class Kind : uint8_t {
 /// Ranks that take part in a call: one, all members of a group, or two of them.
 enum class CallType : uint8_t { Compute, Collective, PointToPoint };
 
-/// Type of an operand. Real: the call's floating type. Acc: f32 if Real has 16 bits, else Real. Gradient: Real, or 16
-/// bits if Real is f32. Float: any floating type.
-enum class OperandType : uint8_t { Real, Acc, Gradient, Float, I32, Any };
+/// Type of an operand. Real: the call's floating type. Acc: f32 if Real has 16 bits, else Real. Wide: as Acc, or Real.
+/// Gradient: Real, or 16 bits if Real is f32. Float: any floating type.
+enum class OperandType : uint8_t { Real, Acc, Wide, Gradient, Float, I32, Any };
 
 /// Largest number of dimension names in a call.
 inline constexpr int kMostDimensionNames = 12;
@@ -50,6 +50,8 @@ struct KernelInfo {
   const char *name; ///< name of the C function without moert_
   CallType type;
   bool hasGroup;
+  bool adds;     ///< whether the output is a sum of values of its type
+  bool mayRound; ///< whether a cast may round the outputs: parameters, or gradients of values that were cast
   int8_t ragged; ///< operand that holds the number of used rows, or -1
   uint8_t ints, reals, operandCount;
   Operand operands[12];

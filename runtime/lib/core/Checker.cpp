@@ -38,6 +38,7 @@ int32_t expectedType(const KernelInfo &info, const View *views, int base, int i)
   case OperandType::Real:
     return call;
   case OperandType::Acc:
+  case OperandType::Wide:
     return info.operands[base].type == OperandType::Real && isNarrow(call) && own != call ? MOERT_F32 : call;
   case OperandType::Gradient:
     return call == MOERT_F32 && isNarrow(own) ? own : call;
