@@ -134,7 +134,8 @@ typedef struct moert_world_config {
   /// respond for that long ends the job of all processes.
   double timeout_s;
   /// 1: check values that are assumed replicated, begin with memory full of NaN, and make at least one shadow in each
-  /// layer that may have shadows, even if none saves time.
+  /// layer that may have shadows, even if none saves time. 2: as 1, but make no shadows at all, so that experts with
+  /// many rows overflow. Only on backend host.
   int32_t verify;
   int64_t variant; ///< index of the plan's variant; 0 for a plan of one shape
   int32_t emulate; ///< 1: a transfer takes at least its seconds in the metadata

@@ -139,7 +139,7 @@ Status World::allocateRank(moert_rank &state) {
   state.device = backend.device.get();
   state.communicator = backend.communicator.get();
   state.groups = &groups;
-  state.leastShadows = options.device.verify ? 1 : 0;
+  state.leastShadows = options.leastShadows;
   state.values.resize(program.valueCount());
   if (options.isBound)
     return {};

@@ -46,7 +46,7 @@ struct moert_rank {
   /// Null in production, and if the caller gives the memory.
   const moert::Instrument *instrument = nullptr;
   moert::Repetition repetition; ///< loop whose calls the rank issues
-  int64_t leastShadows = 0;     ///< least number of shadows of a layer that may have some
+  int64_t leastShadows = 0;     ///< least number of shadows of a layer that may have some; negative: none
   /// End of the last byte that a call used, by arena; only the rank's issuing thread uses it.
   int64_t touched[2] = {0, 0};
   std::vector<char *> values; ///< arguments, then results
@@ -66,8 +66,9 @@ struct WorldOptions {
   BackendOptions device;
   double timeout = 0; ///< seconds; 0: no limit
   VerifyModes modes;
-  bool isBound = false;   ///< the caller gives the memory of values and arenas
-  int64_t otherBytes = 0; ///< the caller takes them on the host
+  int64_t leastShadows = 0; ///< least number of shadows of a layer that may have some; negative: none
+  bool isBound = false;     ///< the caller gives the memory of values and arenas
+  int64_t otherBytes = 0;   ///< the caller takes them on the host
 };
 
 /// Programs of a world in the order of their ranks, and the functions that issue them.

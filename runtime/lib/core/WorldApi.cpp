@@ -119,6 +119,7 @@ static Status readOptions(const PlanLibrary &library, const moert_world_config &
   options.backend = config.backend ? config.backend : "host";
   options.device.workers = config.workers;
   options.device.verify = config.verify != 0;
+  options.leastShadows = config.verify == 2 ? -1 : config.verify;
   options.device.emulate = config.emulate != 0;
   options.device.graphs = config.graphs != 0;
   options.device.tf32 = config.tf32 != 0;

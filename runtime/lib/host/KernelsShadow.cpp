@@ -31,7 +31,7 @@ void chooseShadows(Checker &check, View counts, View shadows, int64_t policy, mo
   if (!check.ok())
     return;
   std::fill_n(shadows.as<int32_t>(), shadows.elements(), 0);
-  if (counts.elements() == 0)
+  if (counts.elements() == 0 || costs.least < 0)
     return;
   costs.size = sizeof(costs);
   costs.policy = static_cast<uint32_t>(policy);

@@ -259,6 +259,27 @@ Status Routing::open(const Options &options, const Plan &plan, Routing &routing)
   return routing.recordFile->open(options.recordRouting);
 }
 
+/// Experts of a rank's tokens: the first ones for seven tokens of eight, and others for each eighth token.
+static std::vector<int32_t> concentratedChoices(const moert_routing &op) {
+  std::vector<int32_t> experts;
+  for (int64_t token = 0; token < op.tokens; ++token)
+    for (int64_t choice = 0; choice < op.choices; ++choice)
+      experts.push_back(static_cast<int32_t>(((token % 8 == 7 ? token : 0) + choice) % op.experts));
+  return experts;
+}
+
+Routing Routing::concentrated(const Plan &plan) {
+  Routing routing;
+  if (!plan.metadata.reference || !findLayers(plan, routing.layers).ok() || routing.layers.empty())
+    return {};
+  std::vector<RoutingLine> &lines = routing.iterations.emplace_back(routing.layers.size());
+  for (size_t i = 0; i < lines.size(); ++i)
+    lines[i].choices.assign(static_cast<size_t>(routing.layers[i].rank.ranks),
+                            concentratedChoices(routing.layers[i].rank));
+  routing.isConcentrated = true;
+  return routing;
+}
+
 /// Reads a file. Each iteration must have each layer once.
 Status Routing::read(const std::string &path) {
   std::vector<RoutingLine> lines;
@@ -355,6 +376,7 @@ Status Routing::readStep(moert_world_t on, bool reference, int64_t step, std::ve
 Routing Routing::followed() const {
   Routing other;
   other.layers = layers;
+  other.isConcentrated = isConcentrated;
   other.iterations = iterations.empty() ? kept : iterations;
   other.keeps = other.keepsOwn = keeps;
   other.keepsAll = keepsAll;

@@ -64,6 +64,11 @@ public:
   /// can be made to choose alike.
   static Status open(const Options &options, const Plan &plan, Routing &routing);
 
+  /// Routing that forces most tokens of each layer to the same experts, which have no shadows, so that experts overflow
+  /// and further passes run. Forces nothing if the plan has no MoE layers, or if they do not match those of its
+  /// reference.
+  static Routing concentrated(const Plan &plan);
+
   /// Routing for another run of the plan or the reference: it chooses what `this` kept or forced, and keeps its own
   /// choices. Does nothing if nothing was kept or forced.
   Routing followed() const;
@@ -79,6 +84,8 @@ public:
   /// Tokens for which `this` and `other` kept other experts, in any order.
   std::set<RoutedToken> differences(const Routing &other) const;
   bool isTold() const { return !iterations.empty(); }
+  /// Whether no expert shall become a shadow.
+  bool avoidsShadows() const { return isConcentrated; }
   /// Experts that `this` kept of a token, "3, 5".
   std::string keptExperts(const RoutedToken &token) const;
 
@@ -99,6 +106,7 @@ private:
 
   std::vector<RoutedLayer> layers;
   std::vector<std::vector<RoutingLine>> iterations; ///< forced lines by layer; empty if nothing is forced
+  bool isConcentrated = false;
   bool keeps = false, keepsAll = false, keepsOwn = false;
   std::vector<std::vector<RoutingLine>> kept; ///< kept lines, as `iterations`; only the last iteration unless keepsAll
   bool recordsReference = false;

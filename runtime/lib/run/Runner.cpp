@@ -34,7 +34,7 @@ static moert_world_config makeConfig(const Plan &plan, bool reference, const Opt
 
 Status Runner::create() {
   moert_world_config config = makeConfig(plan, reference, options);
-  config.verify = options.verify;
+  config.verify = options.verify ? (routing && routing->avoidsShadows() ? 2 : 1) : 0;
   config.perturb_ulps = extras.perturbation.ulps;
   config.perturb_seed = extras.perturbation.seed;
   if (extras.observe) {

@@ -410,9 +410,9 @@ static Options optionsOf(size_t i, Options options) {
 }
 
 static Status runReferences(const Plan &plan, const Options &options, std::span<const Tensors *const> inputs,
-                            const Routing &routing, std::span<RunResult> references) {
+                            std::span<const Routing *const> routings, std::span<RunResult> references) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    Routing chosen = routing.repeated();
+    Routing chosen = routings[i]->repeated();
     if (Status status = runPrograms(plan, true, optionsOf(i, options), *inputs[i], &chosen, nullptr, references[i]);
         !status.ok())
       return Status::error(status.code, "reference: " + status.message);
@@ -428,14 +428,19 @@ static Status verifyExactly(const Plan &plan, const Options &options, const Tens
   const Tensors *drawn[kDraws] = {&inputs, &others[0], &others[1]};
   RunResult again[kDraws - 1], references[kDraws];
   const RunResult *results[kDraws] = {&result, &again[0], &again[1]};
-  for (size_t i = 0; i + 1 < kDraws; ++i)
-    MOERT_RETURN_IF_ERROR(drawAgain(plan, options, options.seed + i + 1, i + 2 == kDraws, inputs, others[i]));
+  const Routing concentrated = routing.isTold() ? Routing() : Routing::concentrated(plan);
+  const Routing *routings[kDraws] = {&routing, &routing, concentrated.isTold() ? &concentrated : &routing};
+  for (size_t i = 0; i + 1 < kDraws; ++i) {
+    // Equal tokens choose the same experts, if nothing else makes them differ.
+    const bool isSkewed = i + 2 == kDraws && !concentrated.isTold();
+    MOERT_RETURN_IF_ERROR(drawAgain(plan, options, options.seed + i + 1, isSkewed, inputs, others[i]));
+  }
   // The references run at the same time, because one rank runs one call at a time and leaves processors free.
   std::future<Status> reference =
-      std::async(std::launch::async, [&] { return runReferences(plan, options, drawn, routing, references); });
+      std::async(std::launch::async, [&] { return runReferences(plan, options, drawn, routings, references); });
   Status status;
   for (size_t i = 0; i + 1 < kDraws && status.ok(); ++i) {
-    Routing chosen = routing.repeated();
+    Routing chosen = routings[i + 1]->repeated();
     status = runPrograms(plan, false, optionsOf(i + 1, options), others[i], &chosen, nullptr, again[i]);
   }
   Status its = reference.get();
@@ -455,7 +460,7 @@ static Status verifyExactly(const Plan &plan, const Options &options, const Tens
     if (verification.ok())
       continue;
     std::optional<Departure> &departure = verification.departure;
-    status = findDeparture(plan, optionsOf(1, options), *drawn[i], routing, departure);
+    status = findDeparture(plan, optionsOf(1, options), *drawn[i], *routings[i], departure);
     if (departure)
       verification.failures.insert(verification.failures.begin(), departure->text());
   }
