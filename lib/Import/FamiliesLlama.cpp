@@ -73,6 +73,9 @@ static Family getOlmoe() {
 }
 
 static void readClamp(JsonReader &reader, LayerSpec &layer) {
+  // The name of OpenAI's own code, beside that of transformers.
+  reader.acceptIf("experts_per_token",
+                  [&](const llvm::json::Value &value) { return value.getAsInteger() == layer.topK; });
   readNumber(reader, "swiglu_alpha", kPositive, layer.activationAlpha);
   readNumber(reader, "swiglu_limit", kPositive, layer.activationLimit);
 }
@@ -90,7 +93,7 @@ static Family getGptOss() {
       .layerKeys = {.expertHidden = "intermediate_size",
                     .experts = "num_local_experts",
                     .activations = kGptOssActivations,
-                    .fixed = {.ignored = {"experts_per_token", "initial_context_length"}}, // keys of OpenAI's own code
+                    .fixed = {.ignored = {"initial_context_length"}}, // a key of OpenAI's own code
                     .readMore = readClamp},
       .model = {.attention = {.inputBiases = true, .outputBias = true, .sinks = true}},
       .modelKeys = {.biases = "attention_bias",

@@ -56,8 +56,9 @@ static Family getSwitch() {
                         .fixed = {.mustBeFalse = {"is_gated_act"},
                                   .mustBeOne = {"num_selected_experts"},
                                   .mustBe = {{"router_dtype", "float32"}},
-                                  .ignored = {"n_positions", "router_type", "router_ignore_padding_tokens",
-                                              "add_router_probs", "is_decoder", "add_cross_attention"}},
+                                  .ignored = {"n_positions", "router_ignore_padding_tokens", "add_router_probs",
+                                              "is_decoder", "add_cross_attention"},
+                                  .ignoredAs = {{"router_type", "\"tokens_masked\""}}},
                         .readMore = readSwitchLayer},
           .model = {.attention =
                         {.headDim = 64, .rotary = std::nullopt, .scale = 1, .relativeBuckets = 32, .maxDistance = 128},

@@ -162,24 +162,40 @@ static Family getErnie() {
 /// transformers takes the size of experts and of the one shared expert from `intermediate_size`.
 static void readHunyuanLayer(JsonReader &reader, LayerSpec &layer) {
   layer.sharedHidden = layer.expertHidden;
-  reader.accept({"moe_intermediate_size", "num_shared_expert", "use_mixed_mlp_moe", "moe_layer_num_skipped",
-                 "moe_drop_tokens", "moe_random_routing_dropped_token", "capacity_factor", "norm_topk_prob",
-                 "routed_scaling_factor", "group_limited_greedy", "n_group", "topk_group"});
+  // These keys may have a list, with a number for each block.
+  auto acceptNumber = [&](StringRef key, int64_t number) {
+    auto is = [=](const llvm::json::Value &value) { return value.getAsInteger() == number; };
+    reader.acceptIf(key, [&](const llvm::json::Value &value) {
+      return value.getAsArray() ? llvm::all_of(*value.getAsArray(), is) : is(value);
+    });
+  };
+  acceptNumber("moe_intermediate_size", layer.expertHidden);
+  acceptNumber("num_shared_expert", 1);
 }
 
 /// Hunyuan: norms of heads' queries and keys behind their rotary positions.
 static Family getHunyuan() {
-  return {
-      .architectures = {"HunYuanMoEV1ForCausalLM"},
-      .modelTypes = {"hunyuan_v1_moe"},
-      .layer = {.renormalize = true},
-      .layerKeys = {.expertHidden = "intermediate_size", .topK = "moe_topk", .readMore = readHunyuanLayer},
-      .model = {.attention = {.headNorm = HeadNorm::head, .normAfterRotary = true}},
-      .modelKeys = {.biases = "attention_bias",
-                    .rotary = {.hasAlpha = true},
-                    .fixed = {.mustBeFalse = {"mlp_bias", "use_cla"},
-                              .ignored = {"eod_token_id", "use_qk_norm", "use_rotary_pos_emb", "attention_head_dim"}}},
-      .checkpoint = {kBlock, {names::kHunyuanBlock, names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
+  return {.architectures = {"HunYuanMoEV1ForCausalLM"},
+          .modelTypes = {"hunyuan_v1_moe"},
+          .layer = {.renormalize = true},
+          .layerKeys = {.expertHidden = "intermediate_size",
+                        .topK = "moe_topk",
+                        .fixed = {.ignored = {"capacity_factor", "n_group", "topk_group"},
+                                  .ignoredAs = {{"use_mixed_mlp_moe", "true"},
+                                                {"moe_layer_num_skipped", "0"},
+                                                {"moe_drop_tokens", "false"},
+                                                {"moe_random_routing_dropped_token", "false"},
+                                                {"norm_topk_prob", "true"},
+                                                {"routed_scaling_factor", "1"},
+                                                {"group_limited_greedy", "false"}}},
+                        .readMore = readHunyuanLayer},
+          .model = {.attention = {.headNorm = HeadNorm::head, .normAfterRotary = true}},
+          .modelKeys = {.biases = "attention_bias",
+                        .rotary = {.hasAlpha = true},
+                        .fixed = {.mustBeFalse = {"mlp_bias", "use_cla"},
+                                  .ignored = {"eod_token_id", "attention_head_dim"},
+                                  .ignoredAs = {{"use_qk_norm", "true"}, {"use_rotary_pos_emb", "true"}}}},
+          .checkpoint = {kBlock, {names::kHunyuanBlock, names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
 }
 
 /// Granite multiplies embeddings, residual branches and attention scores by constants, and divides the logits by one.
@@ -275,7 +291,8 @@ static Family getLlama4(StringRef architecture, StringRef nested, StringRef bloc
                     .window = {.types = "layer_types"},
                     .sparse = {.step = "interleave_moe_layer_step"},
                     .denseHidden = {},
-                    .fixed = {.ignored = {"for_llm_compressor", "router_aux_loss_coef", "router_jitter_noise"}},
+                    .fixed = {.ignored = {"for_llm_compressor", "router_aux_loss_coef"},
+                              .ignoredAs = {{"router_jitter_noise", "0"}}},
                     .readMore = readLlama4},
       .checkpoint = {block, {names::kLlama4Dense, names::kLlamaBlock, names::kLlama4Experts}, ofModel},
       .nested = nested};
@@ -290,7 +307,7 @@ static Family getQwen3Vl() {
   return {.architectures = {"Qwen3VLMoeForConditionalGeneration"},
           .modelTypes = {"qwen3_vl_moe_text", "qwen3_vl_moe"},
           .layer = {.renormalize = true},
-          .layerKeys = {.fixed = {.ignored = {"norm_topk_prob"}}},
+          .layerKeys = {.fixed = {.ignoredAs = {{"norm_topk_prob", "true"}}}},
           .model = {.attention = {.headNorm = HeadNorm::head}},
           .modelKeys = {.biases = "attention_bias",
                         .routerLoss = getRouterLossKeys(),

@@ -48,6 +48,9 @@ struct FixedKeys {
   llvm::SmallVector<llvm::StringRef> mustBeFalse = {}, mustBeOne = {};
   llvm::SmallVector<std::pair<llvm::StringRef, llvm::StringRef>> mustBe = {}; ///< a key and its string
   llvm::SmallVector<llvm::StringRef> ignored = {};                            ///< may have any value
+  /// A key that transformers ignores, and the JSON of the value that it computes with. With another value the key is
+  /// named as one that has no effect.
+  llvm::SmallVector<std::pair<llvm::StringRef, llvm::StringRef>> ignoredAs = {};
 };
 
 /// Keys of the groups of experts, of which only the best are chosen from.

@@ -47,6 +47,9 @@ void mlir::moe::checkFixedKeys(JsonReader &reader, const FixedKeys &keys) {
   for (auto [key, value] : keys.mustBe)
     reader.getChoice(key, {value}, 0);
   reader.accept(keys.ignored);
+  for (auto [key, json] : keys.ignoredAs)
+    reader.acceptIf(key,
+                    [&](const llvm::json::Value &value) { return value == llvm::cantFail(llvm::json::parse(json)); });
 }
 
 static void readSizes(JsonReader &reader, const LayerKeys &keys, LayerSpec &layer) {

@@ -232,6 +232,12 @@ void JsonReader::accept(llvm::ArrayRef<StringRef> keys) const {
     lookUp(key);
 }
 
+void JsonReader::acceptIf(StringRef key, llvm::function_ref<bool(const llvm::json::Value &)> hasNoEffect) const {
+  const llvm::json::Value *value = object->get(key);
+  if (!value || hasNoEffect(*value))
+    lookUp(key);
+}
+
 void JsonReader::addAlias(StringRef alias, StringRef key) {
   aliases[key] = alias.str();
   aliases[alias] = key.str();

@@ -22,6 +22,12 @@
 // RUN: moe-import deepseek-v3 --strict --seq=8 2>&1 | FileCheck %s --check-prefix=PUBLISHED
 // PUBLISHED-NOT: warning
 
+// Keys that transformers ignores are named if their values say something else than it computes.
+// RUN: moe-import %t/hunyuan.json 2>&1 | FileCheck %s --check-prefix=HUNYUAN
+// HUNYUAN: hunyuan.json:4:3: warning: 'num_shared_expert', 'norm_topk_prob' (4:32), 'use_qk_norm' (4:57): expected keys that MoePlan knows of HunYuanMoEV1ForCausalLM; the graph does not depend on them
+// RUN: moe-import %t/gpt-oss.json 2>&1 | FileCheck %s --check-prefix=GPT-OSS
+// GPT-OSS: gpt-oss.json:3:3: warning: 'experts_per_token': expected a key that MoePlan knows of GptOssForCausalLM; the graph does not depend on it
+
 // RUN: not moe-import %t/headless.json 2>&1 | FileCheck %s --check-prefix=HEADLESS
 // HEADLESS: headless.json:1:2: error: 'architectures': expected "MixtralForCausalLM", the same model with the head that computes logits, but got ["MixtralModel"]
 
@@ -34,6 +40,17 @@
 //--- clip.json
 {"architectures": ["OlmoeForCausalLM"],
   "clip_qkv": -8
+}
+//--- hunyuan.json
+{
+  "architectures": ["HunYuanMoEV1ForCausalLM"], "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "num_experts": 4,
+  "intermediate_size": 32, "moe_topk": [2, 2], "moe_intermediate_size": [32, 32], "routed_scaling_factor": 1.0, "use_mixed_mlp_moe": true,
+  "num_shared_expert": [1, 2], "norm_topk_prob": false, "use_qk_norm": false
+}
+//--- gpt-oss.json
+{
+  "architectures": ["GptOssForCausalLM"], "num_hidden_layers": 1, "num_experts_per_tok": 4,
+  "experts_per_token": 2
 }
 //--- headless.json
 {"architectures": ["MixtralModel"]}

@@ -90,6 +90,8 @@ public:
 
   /// Marks keys as read if their values have no effect.
   void accept(llvm::ArrayRef<llvm::StringRef> keys) const;
+  /// Marks a key as read if `hasNoEffect` holds for its value. Otherwise the key stays one that was not read.
+  void acceptIf(llvm::StringRef key, llvm::function_ref<bool(const llvm::json::Value &value)> hasNoEffect) const;
   /// Fails if the object has a key that was not read.
   void refuseOtherKeys();
 
