@@ -162,14 +162,15 @@ findAttention(const ClusterProfile &profile, const DeviceRate &rate, const Work 
 }
 
 /// Length and heads of causal sequences with the same work: each query sees the same number of keys, half of the length
-/// on average.
-static std::pair<double, double> getCausalShape(const GemmShape &gemm) {
-  double length = gemm.columns > 1 ? 2.0 * gemm.columns : 1;
+/// on average. The rows of queries decide how full a device is, so a length above `longest` counts as several heads.
+static std::pair<double, double> getCausalShape(const GemmShape &gemm,
+                                                double longest = std::numeric_limits<double>::infinity()) {
+  double length = std::min(gemm.columns > 1 ? 2.0 * gemm.columns : 1, longest);
   return {length, std::max(static_cast<double>(gemm.groups) * gemm.rows / length, 1.0)};
 }
 
 static double getEfficiency(const AttentionCurve &curve, const GemmShape &gemm) {
-  auto [length, heads] = getCausalShape(gemm);
+  auto [length, heads] = getCausalShape(gemm, curve.length.back());
   return interpolate(curve.values, {curve.length.size(), curve.heads.size()},
                      {locate(curve.length, length), locate(curve.heads, heads)});
 }

@@ -236,6 +236,18 @@ TEST(LaunchSecondsTest, Attention) {
   EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 2 * 256 / 1000.0);
 }
 
+/// A part of a long sequence has the efficiency of as many rows in heads of the curve's longest length: 4 heads of 8
+/// rows that see 16 keys each are one head of 32 rows, and count as 4 heads of 8.
+TEST(LaunchSecondsTest, AttentionOfLongSequences) {
+  ClusterProfile profile = makeCurve();
+  profile.attention = {{"f32", 4, 2, {1, 8}, {1, 4}, {0.1, 0.1, 0.2, 0.4}, 0.05}};
+  Launch launch = makeProduct(4, 8, 16, 8);
+  launch.cost.attention = {4, 2};
+  EXPECT_DOUBLE_EQ(getSeconds(profile, launch), 2 * 4 * 8 * 16 * 8 / 400.0);
+  auto model = makeModel(profile, CostForm::ClosedForm);
+  EXPECT_TRUE(model->getConfidence(launch.get()).isExtrapolated);
+}
+
 /// Sizes outside the grid are extrapolated. Inside, the error is that of the curve.
 TEST(LaunchSecondsTest, ConfidenceOfProducts) {
   ClusterProfile profile = makeCurve();
