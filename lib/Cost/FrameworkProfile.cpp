@@ -104,10 +104,11 @@ static void readDispatcher(JsonReader &reader, Dispatcher &dispatcher, llvm::Arr
   readName(reader, dispatcher, earlier);
   dispatcher.sendsOnce = reader.getBool("once", false);
   dispatcher.exchange = readExchange(reader);
-  for (JsonReader &network : reader.getObjects("networks")) {
-    std::string its = network.getString("network");
-    dispatcher.onNetworks.emplace_back(its, readExchange(network));
-    readSource(network);
+  for (JsonReader &placed : reader.getObjects("networks")) {
+    std::vector<std::string> devices = placed.getStrings("devices");
+    std::string network = devices.empty() ? placed.getString("network") : placed.getString("network", "");
+    dispatcher.placed.push_back({network, devices, readExchange(placed)});
+    readSource(placed);
   }
   dispatcher.kernelSeconds = readKernelSeconds(reader);
   dispatcher.awaited = reader.getStrings("awaited");
@@ -247,6 +248,10 @@ static bool isFor(const ClusterProfile &profile, llvm::ArrayRef<std::string> dev
   return llvm::any_of(devices, [&](StringRef device) { return StringRef(profile.deviceName).starts_with(device); });
 }
 
+bool PlacedExchange::isFor(const ClusterProfile &profile) const {
+  return (network.empty() || network == profile.network) && (devices.empty() || ::isFor(profile, devices));
+}
+
 static void useKernels(ClusterProfile &profile, llvm::ArrayRef<FrameworkKernels> kernels) {
   for (const FrameworkKernels &its : kernels)
     if (isFor(profile, its.devices))
@@ -255,9 +260,9 @@ static void useKernels(ClusterProfile &profile, llvm::ArrayRef<FrameworkKernels>
 
 static void useDispatcher(ClusterProfile &profile, const Dispatcher &dispatcher) {
   profile.tokenExchange = dispatcher.exchange;
-  for (const auto &[network, exchange] : dispatcher.onNetworks)
-    if (network == profile.network)
-      profile.tokenExchange = exchange;
+  for (const PlacedExchange &placed : dispatcher.placed)
+    if (placed.isFor(profile))
+      profile.tokenExchange = placed.exchange;
   profile.host.countsSeconds = dispatcher.countsSeconds;
   for (const auto &kernel : dispatcher.kernelSeconds)
     profile.host.kernelSeconds[kernel.first()] = kernel.second;

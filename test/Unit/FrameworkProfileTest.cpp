@@ -33,7 +33,8 @@ const char *const toy = R"({
     {"name": "plain", "awaited": ["all_to_all_v"], "in_order": ["all_to_all"], "counts_s": 6e-6, "source": "s"},
     {"name": "fused", "once": true, "inside_share": 0.5, "kernels": [{"names": ["dispatch"], "launch_s": 0, "source": "s"}],
      "runs": [{"needs": {"schedule": ["once:rank"]}, "reason": "it sends once", "source": "s"}],
-     "networks": [{"network": "efa", "fixed_s": 1, "between_share": 0.25, "message_s": 1000, "source": "s"}], "source": "s"}
+     "networks": [{"network": "efa", "fixed_s": 1, "between_share": 0.25, "message_s": 1000, "source": "s"},
+                  {"devices": ["B2"], "inside_share": 0.25, "source": "s"}], "source": "s"}
   ],
   "precisions": [
     {"name": "narrow", "devices": ["B2"], "needs": "it needs B2", "kept_share": 0.5, "host_s": 1e-5, "exchanged_share": 0.75,
@@ -169,7 +170,7 @@ TEST(FrameworkProfile, UsesPrecision) {
   EXPECT_EQ(apply({}, "B200").measured.find({2000, true, true})->high, 1.2);
 }
 
-/// A dispatcher has its own rates, which may depend on the network.
+/// A dispatcher has its own rates, which may depend on the network and on the device.
 TEST(FrameworkProfile, Dispatches) {
   EXPECT_TRUE(parseOrFail().sendsOnce("fused"));
   EXPECT_FALSE(parseOrFail().sendsOnce("plain"));
@@ -179,6 +180,9 @@ TEST(FrameworkProfile, Dispatches) {
   EXPECT_DOUBLE_EQ(getExchange(fused, {0, 1}), 2 * inside);
   EXPECT_DOUBLE_EQ(getExchange(fused, {0, 2}), between);
   EXPECT_DOUBLE_EQ(getExchange(efa, {0, 1}), inside);
+  // The last entry that fits counts, here that of the device.
+  EXPECT_DOUBLE_EQ(getExchange(apply({"fused", ""}, "B200"), {0, 1}), 4 * inside);
+  EXPECT_DOUBLE_EQ(getExchange(apply({"fused", ""}, "B200", "", "efa"), {0, 1}), 4 * inside);
   // A path between nodes takes 1 s before its first byte arrives.
   EXPECT_DOUBLE_EQ(getExchange(efa, {0, 2}), 1 + 1 + 4 * (between - 1));
   // Half of the 16 rows go to the other node, each as a message.

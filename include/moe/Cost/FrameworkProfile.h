@@ -44,12 +44,21 @@ struct GraphScope {
   std::vector<FrameworkArgument> arguments;
 };
 
+/// Exchanges of a dispatcher on some clusters.
+struct PlacedExchange {
+  std::string network;              ///< empty for any
+  std::vector<std::string> devices; ///< beginnings of names; empty for all
+  TokenExchange exchange;
+
+  bool isFor(const ClusterProfile &profile) const;
+};
+
 /// A library that sends tokens to their experts and back.
 struct Dispatcher {
   std::string name;
   bool sendsOnce = false; ///< whether a token goes once to each rank or node, as with the plan's `once`
   TokenExchange exchange;
-  std::vector<std::pair<std::string, TokenExchange>> onNetworks; ///< exchanges on clusters with these networks
+  std::vector<PlacedExchange> placed;    ///< exchanges on some clusters, instead; the last one that fits counts
   llvm::StringMap<double> kernelSeconds; ///< as in HostIssue, for launches that are part of its calls
   std::vector<std::string> awaited;      ///< as in HostIssue
   std::vector<std::string> inOrder;      ///< as in HostIssue
