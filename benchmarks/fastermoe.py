@@ -83,7 +83,7 @@ class Bench:
         """Routing {iteration: [ranks, experts]} of one layer."""
         path = self.path(f"trace-{ranks}-{seed}.jsonl")
         if not os.path.exists(path):
-            self.tool("moe-sim", plan, f"--cluster={cluster}", f"--synthetic-routing=preset=unbalanced,seed={seed},iterations={iterations}",
+            self.tool("moe-sim", plan, f"--cluster={cluster}", f"--synthetic-routing=preset=unbalanced,first=0,seed={seed},iterations={iterations}",
                       f"--write-routing={path}", "--json")
         with open(path) as file:
             return path, {entry["iteration"]: np.array(entry["counts"]) for entry in map(json.loads, file)}

@@ -19,7 +19,7 @@ PPMOE = ["mixtral-8x7b", "--seq=1024", "--capacity-factor=1.2", "--parallel=dp=8
 MPIPE = ["gpt3-medium-moe", "--seq=1024", "--batch=4", "--capacity-factor=1.2", "--parallel=dp=32,ep=32", "--cluster=parm-b", "--mode=forward"]
 REUSE = [*MPIPE[:-1], "--mode=train"]
 FASTER = ["gpt2-moe", "--seq=1024", "--batch=8", "--dropless", "--parallel=dp=16,ep=16", "--cluster=fastermoe-johnny", "--mode=forward",
-          "--synthetic-routing=skew=8"]
+          "--synthetic-routing=skew=8,first=0"]
 PIPELINE = ["mixtral-8x7b", "--whole-model", "--layers=16", "--seq=4096", "--dtype=bf16", "--parallel=pp=4,dp=8,ep=8", "--micro-batches=8",
             "--cluster=hgx-h100", "--max-load=2"]
 # Name of the picture, common options of the plans, and the name and further options of each plan from top to bottom.

@@ -100,9 +100,8 @@ static void addChangeOfSkew(ModuleOp graph, const PlanOptions &options, ArrayRef
     all.push_back({schedule.getName(), std::nullopt});
   }
   RoutingSource skewed;
-  constexpr int64_t late = 500;
   skewed.synthetic.preset = kUnbalancedRouting;
-  skewed.synthetic.first = late;
+  skewed.synthetic.first = kUnbalancedRouting.first;
   PlanOptions changed = options;
   changed.routing = &skewed;
   if (std::string then = chooseFrom(all, graph, changed);

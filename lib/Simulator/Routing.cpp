@@ -345,7 +345,7 @@ RoutingTrace SyntheticRouting::generate(int64_t ranks, int64_t layers, int64_t e
 }
 
 static const RoutingPreset *findPreset(StringRef name) {
-  for (const RoutingPreset *preset : {&kUnbalancedRouting, &kAuxLossRouting, &kAuxFreeRouting})
+  for (const RoutingPreset *preset : {&kUnbalancedRouting, &kAuxLossRouting, &kGlobalLossRouting, &kAuxFreeRouting})
     if (preset->name == name)
       return preset;
   return nullptr;
@@ -355,6 +355,7 @@ Expected<SyntheticRouting> SyntheticRouting::parse(StringRef text) {
   SyntheticRouting result;
   const RoutingPreset *preset = nullptr;
   std::optional<double> skew;
+  std::optional<int64_t> first;
   llvm::SmallVector<StringRef> entries;
   text.split(entries, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (StringRef entry : entries) {
@@ -365,13 +366,13 @@ Expected<SyntheticRouting> SyntheticRouting::parse(StringRef text) {
     };
     StringRef expected;
     if (key == "preset")
-      expected = (preset = findPreset(value)) ? "" : "'unbalanced', 'aux-loss' or 'aux-free'";
+      expected = (preset = findPreset(value)) ? "" : "'unbalanced', 'aux-loss', 'global-loss' or 'aux-free'";
     else if (key == "seed")
       expected = llvm::to_integer(value, result.seed, 10) ? "" : "a whole number of at least 0";
     else if (key == "iterations")
       expected = readInteger(result.iterations, 1) ? "" : "a whole number of at least 1";
     else if (key == "first")
-      expected = readInteger(result.first, 0) ? "" : "a whole number of at least 0";
+      expected = readInteger(first.emplace(), 0) ? "" : "a whole number of at least 0";
     else if (key == "skew")
       expected = llvm::to_float(value, skew.emplace()) && *skew >= 0 && *skew <= 100 ? "" : "a number from 0 to 100";
     else
@@ -385,6 +386,7 @@ Expected<SyntheticRouting> SyntheticRouting::parse(StringRef text) {
   result.preset = preset ? *preset : skew ? kUnbalancedRouting : kAuxLossRouting;
   if (skew)
     result.preset.skew = skew;
+  result.first = first.value_or(result.preset.first);
   return result;
 }
 

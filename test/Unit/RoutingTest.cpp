@@ -124,10 +124,17 @@ TEST(RoutingTest, SyntheticOptions) {
   auto getPreset = [](llvm::StringRef text) { return llvm::cantFail(SyntheticRouting::parse(text)).preset; };
   EXPECT_EQ(getPreset("").name, "aux-loss");
   EXPECT_EQ(getPreset("preset=aux-free").name, "aux-free");
+  EXPECT_NEAR(getPreset("preset=global-loss").getSkew(128, 8), std::sqrt(15.0 / 36), 1e-12);
   EXPECT_EQ(getPreset("preset=unbalanced").skew, 2.7);
   EXPECT_EQ(getPreset("skew=1.5").name, "unbalanced");
   EXPECT_EQ(getPreset("skew=1.5").skew, 1.5);
   EXPECT_EQ(getPreset("skew=0.5,preset=aux-loss").name, "aux-loss");
+  // Routing that nothing balances stands for late iterations, unless others are asked for.
+  auto getFirst = [](llvm::StringRef text) { return llvm::cantFail(SyntheticRouting::parse(text)).first; };
+  EXPECT_EQ(getFirst("preset=unbalanced"), 500);
+  EXPECT_EQ(getFirst("skew=1.5"), 500);
+  EXPECT_EQ(getFirst("first=0,preset=unbalanced"), 0);
+  EXPECT_EQ(getFirst("preset=aux-loss"), 0);
   EXPECT_EQ(getPreset("skew=0.5,preset=aux-loss").skew, 0.5);
   auto getParseError = [](llvm::StringRef text) {
     llvm::Expected<SyntheticRouting> routing = SyntheticRouting::parse(text);
@@ -135,8 +142,8 @@ TEST(RoutingTest, SyntheticOptions) {
   };
   EXPECT_EQ(getParseError("speed=1"),
             "synthetic routing: expected 'preset', 'seed', 'iterations', 'first' or 'skew' but got 'speed'");
-  EXPECT_EQ(getParseError("preset=even"), "synthetic routing: 'preset': expected 'unbalanced', 'aux-loss' or "
-                                          "'aux-free' but got 'even'");
+  EXPECT_EQ(getParseError("preset=even"), "synthetic routing: 'preset': expected 'unbalanced', 'aux-loss', "
+                                          "'global-loss' or 'aux-free' but got 'even'");
   EXPECT_EQ(getParseError("seed=-1"), "synthetic routing: 'seed': expected a whole number of at least 0 but got '-1'");
   EXPECT_EQ(getParseError("iterations=0"),
             "synthetic routing: 'iterations': expected a whole number of at least 1 but got '0'");
@@ -342,6 +349,7 @@ TEST(RoutingTest, PresetsOverManyBatches) {
 TEST(RoutingTest, PresetsOfBusiestRank) {
   EXPECT_NEAR(measureBusiest(kAuxFreeRouting, 1, 256, 8, 64), 1.30, 0.04);
   EXPECT_NEAR(measureBusiest(kAuxLossRouting, 1, 128, 8, 64), 1.81, 0.08);
+  EXPECT_NEAR(measureBusiest(kGlobalLossRouting, 1, 128, 8, 64), 2.86, 0.15);
   EXPECT_GT(measureBusiest(kUnbalancedRouting, 1, 256, 8, 64), 4);
 }
 

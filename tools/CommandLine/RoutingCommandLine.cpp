@@ -3,6 +3,8 @@
 
 #include "CompileCommandLine.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace mlir::moe;
 namespace cl = llvm::cl;
@@ -12,8 +14,10 @@ RoutingCommandLine::RoutingCommandLine(cl::OptionCategory &category)
            cl::value_desc("file"), cl::cat(category)),
       synthetic("synthetic-routing", cl::ValueOptional,
                 cl::desc("Routing that is generated with the statistics of real training. Options and\n"
-                         "   their defaults: preset=aux-loss,seed=0,iterations=1,first=0. Presets:\n"
-                         "   aux-loss, aux-free, unbalanced. skew=X sets how uneven the routing is"),
+                         "   their defaults: preset=aux-loss,seed=0,iterations=1. Presets: aux-loss,\n"
+                         "   global-loss and aux-free are balanced training, and unbalanced is late\n"
+                         "   in training, from iteration first=500 on. skew=X sets how uneven the\n"
+                         "   routing is"),
                 cl::value_desc("options"), cl::cat(category)) {}
 
 FailureOr<std::optional<RoutingSource>> RoutingCommandLine::getSource(MLIRContext &context) const {
@@ -38,9 +42,16 @@ FailureOr<std::optional<RoutingSource>> RoutingCommandLine::getSource(MLIRContex
 
 std::string RoutingCommandLine::describe() const {
   if (isSynthetic()) {
-    llvm::StringRef given = synthetic, preset = llvm::cantFail(SyntheticRouting::parse(given)).preset.name;
-    std::string named = given.contains("preset=") ? "" : ("preset=" + preset + (given.empty() ? "" : ",")).str();
-    return "synthetic " + named + given.str();
+    llvm::StringRef given = synthetic;
+    SyntheticRouting routing = llvm::cantFail(SyntheticRouting::parse(given));
+    llvm::SmallVector<std::string> parts;
+    if (!given.contains("preset="))
+      parts.push_back(("preset=" + routing.preset.name).str());
+    if (!given.empty())
+      parts.push_back(given.str());
+    if (routing.first > 0 && !given.contains("first="))
+      parts.push_back("first=" + std::to_string(routing.first));
+    return "synthetic " + llvm::join(parts, ",");
   }
   return file.empty() ? "even" : file.getValue();
 }

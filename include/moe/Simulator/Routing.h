@@ -66,15 +66,19 @@ struct RoutingPreset {
   double groups;       ///< number of groups of similar tokens that choose independently of each other
   double fastFraction; ///< part of the skew that changes within a few iterations; the rest stays for hundreds
   bool grows;          ///< whether routing is near uniform at iteration 0 and skewed within ten
+  int64_t first = 0;   ///< iteration that the preset stands for; 0 if all have the same statistics
 
   /// Skew if each token chooses `topK` of `experts` experts.
   double getSkew(int64_t experts, int64_t topK) const;
 };
 
-/// FasterMoE's traces, in which nothing balances the experts.
-inline constexpr RoutingPreset kUnbalancedRouting{"unbalanced", 2.7, 0, 0.022, true};
+/// FasterMoE's traces, in which nothing balances the experts, after the first hundreds of iterations.
+inline constexpr RoutingPreset kUnbalancedRouting{"unbalanced", 2.7, 0, 0.022, true, 500};
 /// A loss balances the experts: a skew of 0.3 for 6 of 64 experts, of which 0.24 stays.
 inline constexpr RoutingPreset kAuxLossRouting{"aux-loss", std::nullopt, 107, 0.6, false};
+/// A loss balances the experts over a batch of many devices, and micro-batches may be less even: a skew of 0.65 for 8
+/// of 128 experts.
+inline constexpr RoutingPreset kGlobalLossRouting{"global-loss", std::nullopt, 36, 0.6, false};
 /// A bias in the selection balances the experts: a skew of 0.23 for 8 of 256 experts, of which 0.017 stays.
 inline constexpr RoutingPreset kAuxFreeRouting{"aux-free", std::nullopt, 586, 0.991, false};
 
@@ -84,7 +88,7 @@ inline constexpr RoutingPreset kAuxFreeRouting{"aux-free", std::nullopt, 586, 0.
 struct SyntheticRouting {
   uint64_t seed = 0;
   int64_t iterations = 1; ///< number of iterations
-  int64_t first = 0;      ///< first iteration; without balancing, early ones are near uniform
+  int64_t first = 0; ///< first iteration; without balancing, early ones are near uniform. parse() sets the preset's
   RoutingPreset preset = kAuxLossRouting;
 
   /// Reads `preset=NAME,seed=N,iterations=N,first=N,skew=X`, each optional. An error names the key. A skew without a
