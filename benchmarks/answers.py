@@ -58,10 +58,11 @@ def keep(out):
 
 
 def keep_text(bin_folder, question):
-    """The first lines of an answer, as a reader sees them."""
+    """The lines of an answer up to the memory, as a reader sees them, without the options."""
     command = get_commands(question)["choice"]
     result = subprocess.run([os.path.join(bin_folder, command[0]), *command[1:]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
-    return [re.sub(r"^\s*--.*", "...", line) for line in result.stdout.splitlines()[:6]]
+    text = re.sub(r"^ +--(.*\\\n)*.*$", "...", result.stdout, flags=re.MULTILINE)
+    return text[:text.index("\n", text.index("\nmemory ") + 1)].splitlines()
 
 
 def answer(options, figures, question, kind, command):

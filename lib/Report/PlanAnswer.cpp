@@ -11,6 +11,28 @@
 using namespace mlir;
 using namespace mlir::moe;
 
+/// Most columns of a line.
+static constexpr size_t kMostColumns = 100;
+
+/// Prints `text` after `title`, on as many lines as it needs. All lines but the last end in `joined`.
+static void printLines(StringRef title, StringRef text, StringRef joined, llvm::raw_ostream &os) {
+  constexpr StringLiteral indent = "        ";
+  std::string line = title.str();
+  SmallVector<StringRef> words;
+  text.split(words, ' ');
+  bool isFirst = true;
+  for (StringRef word : words) {
+    if (!isFirst && line.size() + 1 + word.size() + joined.size() > kMostColumns) {
+      os << line << joined << "\n";
+      line = indent.str();
+      isFirst = true;
+    }
+    line += (isFirst ? "" : " ") + word.str();
+    isFirst = false;
+  }
+  os << line << "\n";
+}
+
 /// Percentage of the step.
 static double getShare(const StepFigures &step, double seconds) {
   return step.seconds > 0 ? 100 * seconds / step.seconds : 0;
@@ -18,11 +40,13 @@ static double getShare(const StepFigures &step, double seconds) {
 
 static int64_t getGlobalBatch(const Candidate &one) { return one.batch * one.parallel.getDp() * one.microBatches; }
 
-static void printSizes(const Candidate &one, llvm::raw_ostream &os) {
+static void printSizes(StringRef title, const Candidate &one, llvm::raw_ostream &os) {
   ParallelAttr all = one.parallel;
-  os << "TP" << all.getMp() << " PP" << all.getPp() << " DP" << all.getDp() << " EP" << all.getEp() << " ETP"
-     << all.getEsp() << " CP" << all.getCp() << ", MBS " << one.batch << ", GA " << one.microBatches;
-  os << "; " << describeChoices(one) << "\n";
+  std::string text;
+  llvm::raw_string_ostream(text) << "TP" << all.getMp() << " PP" << all.getPp() << " DP" << all.getDp() << " EP"
+                                 << all.getEp() << " ETP" << all.getEsp() << " CP" << all.getCp() << ", MBS "
+                                 << one.batch << ", GA " << one.microBatches << "; " << describeChoices(one);
+  printLines(title, text, "", os);
 }
 
 static void printSpeed(const StepFigures &step, llvm::raw_ostream &os) {
@@ -39,7 +63,7 @@ static void printStep(const Candidate &one, llvm::raw_ostream &os) {
   os << llvm::format("step    %.1f ms", step.seconds * 1e3) << (one.whole.seconds > 0 ? "" : " (estimated)");
   printSpeed(step, os);
   if (step.parts.getSum() > 0)
-    os << llvm::format("; bubble %.1f%%, exposed communication %.1f%% (%.0f%% hidden)",
+    os << llvm::format("\n        bubble %.1f%%, exposed communication %.1f%% (%.0f%% hidden)",
                        getShare(step, step.parts.bubble), getShare(step, step.parts.exposedCommunication),
                        100 * step.parts.getHiddenShare());
   os << "\n        how sure: ";
@@ -112,15 +136,14 @@ static void printLadder(const JobLadder &ladder, llvm::raw_ostream &os) {
 static void printJob(const PlanQuestion &question, const AnswerParts &parts, llvm::raw_ostream &os) {
   const JobLadder &ladder = *parts.ladder;
   const Candidate &job = ladder.job;
-  os << "job     ";
-  printSizes(job, os);
+  printSizes("job     ", job, os);
   if (job.whole.seconds == 0) {
     os << "        not simulated: " << job.reason << "\n";
     return;
   }
   os << llvm::format("        %.1f ms", job.whole.seconds * 1e3);
   printSpeed(job.whole, os);
-  os << "; ";
+  os << "\n        ";
   printMemory(question, job, os);
   if (!ladder.fits(job))
     os << ", more than there is, in MoePlan's plan of it";
@@ -132,7 +155,6 @@ static void printJob(const PlanQuestion &question, const AnswerParts &parts, llv
 
 /// Prints the parts of the framework that were compared, several on a line.
 static void printTrials(const PlanQuestion &question, llvm::raw_ostream &os) {
-  constexpr size_t most = 100;
   if (question.trials.size() < 2)
     return;
   std::string line = "        compared:";
@@ -145,7 +167,7 @@ static void printTrials(const PlanQuestion &question, llvm::raw_ostream &os) {
     else
       stream << "has no plan";
     text += index + 1 < question.trials.size() ? "," : "";
-    if (line.size() + text.size() > most) {
+    if (line.size() + text.size() > kMostColumns) {
       os << line << "\n";
       line = "       ";
     }
@@ -174,9 +196,9 @@ void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chose
                    ", and only what it runs")
      << "\n";
   printTrials(question, os);
-  os << "groups  ";
-  printSizes(chosen, os);
-  os << "        " << describeOptions(chosen) << "\n";
+  printSizes("groups  ", chosen, os);
+  // A shell joins these lines.
+  printLines("        ", describeOptions(chosen), " \\", os);
   printStep(chosen, os);
   os << "memory  ";
   printMemory(question, chosen, os);

@@ -102,6 +102,19 @@ TEST_F(JobLadderTest, ChangesThatDoNotFitAreLast) {
       << text;
 }
 
+TEST_F(JobLadderTest, OptionsAreJoinedByAShell) {
+  Candidate plan = makePlan(1);
+  plan.stageBoundaries = {0, 57, 113};
+  plan.recompute = Recompute::Selective;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printAnswer(PlanQuestion(), plan, AnswerParts(), os);
+  EXPECT_NE(text.find("        --parallel=pp=2,dp=8,mp=1,ep=8,esp=1 --batch=1 --micro-batches=8 \\\n"
+                      "        --stage-boundaries=0,57,113 --recompute=selective\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(RoutedMemoryTest, RowsTakeTheSameBytesEach) {
   EXPECT_EQ(getBytesOnLine({1, 1000}, {1.5, 1100}, 1.25), 1050);
   EXPECT_EQ(getBytesOnLine({1, 1000}, {1.5, 1100}, 8), 2400);

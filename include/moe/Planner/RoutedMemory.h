@@ -15,7 +15,7 @@ struct Candidate;
 /// Memory of a device with the rows of some routing.
 struct RoutedBytes {
   double load = 1;   ///< rows of the busiest rank over the mean of all ranks
-  int64_t bytes = 0; ///< of the device whose rank that is in all layers
+  int64_t bytes = 0; ///< those of the device whose rank that is in all layers
 };
 
 struct RoutedMemory {

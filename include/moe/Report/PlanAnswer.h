@@ -32,7 +32,7 @@ struct AnswerParts {
   std::string explanation = "", frameworks = ""; ///< in JSON, or empty
 };
 
-/// Prints the question, then the framework, groups, step and memory of `chosen`, a line each. The groups have the names
+/// Prints the question, then the framework, groups, step and memory of `chosen`. The groups have the names
 /// of Megatron-LM: TP, PP, DP, EP, ETP (tensor parallelism of experts), CP, MBS (sequences of a micro-batch) and GA
 /// (micro-batches of a step). Then follow the job that the user runs, and what each change of it gains.
 void printAnswer(const PlanQuestion &question, const Candidate &chosen, const AnswerParts &parts,

@@ -111,8 +111,8 @@ public:
   /// Share of layers in which one of `ranks` ranks gets more than `load` times the mean load. Each rank has the same
   /// number of experts; 0 if that is impossible.
   double getShareAbove(double load, int64_t ranks) const;
-  /// Mean over the layers of the load of the busiest of `ranks` ranks, relative to the mean load; 0 if ranks cannot have
-  /// the same number of experts.
+  /// Mean over the layers of the load of the busiest of `ranks` ranks, relative to the mean load; 0 if ranks cannot
+  /// have equally many experts.
   double getMeanLoad(int64_t ranks) const;
 
 private:
