@@ -32,7 +32,7 @@ public:
   void adaptSchedule(StringRef reason, bool sendsOnce);
   void adaptOrder(StringRef reason);
   void adaptSideBySide(StringRef reason);
-  void adaptRecompute(StringRef reason);
+  void adaptRecompute(StringRef reason, bool hasLight);
 
   const PlannedJob &job;
   Candidate plan;
@@ -79,10 +79,12 @@ void Adapter::adaptSideBySide(StringRef reason) {
         [](Candidate &one) { one.sideBySide = 1; });
 }
 
-/// Replaces the recomputation by the next coarser one that frameworks have.
-void Adapter::adaptRecompute(StringRef reason) {
+/// Replaces the recomputation by the next coarser one that frameworks have. `hasLight`: whether the framework has a
+/// level for the activations of experts alone.
+void Adapter::adaptRecompute(StringRef reason, bool hasLight) {
   Recompute own = plan.recompute;
-  if (own == Recompute::None || own == Recompute::Selective || own == Recompute::Block)
+  if (own == Recompute::None || own == Recompute::Selective || own == Recompute::Block ||
+      (own == Recompute::Light && hasLight))
     return;
   Recompute instead = own == Recompute::Light ? Recompute::Selective : Recompute::Block;
   add("recompute " + getName(own).str(), reason.str(), "recompute " + getName(instead).str(),
@@ -112,7 +114,7 @@ std::vector<Adaptation> mlir::moe::adaptToMegatron(const PlannedJob &job) {
   if (hasExperts)
     adapter.adaptSchedule("Megatron-LM has one way to dispatch tokens for each --moe-token-dispatcher-type",
                           /*sendsOnce=*/true);
-  adapter.adaptRecompute("--recompute-modules names modules, and has no level in between");
+  adapter.adaptRecompute("--recompute-modules names modules, and no other levels", /*hasLight=*/hasExperts);
   const Candidate &plan = adapter.plan;
   if (plan.pipelineOrder == Order::Overlapped1F1B) {
     if (std::string reason = refuseOverlap(plan, hasExperts); !reason.empty())
@@ -145,7 +147,7 @@ std::vector<Adaptation> mlir::moe::adaptToTorchtitan(const PlannedJob &job) {
   adapter.adaptSequences("torchtitan's tensor parallelism divides sequences always");
   if (job.hasExperts())
     adapter.adaptSchedule("torchtitan has one way to dispatch tokens", /*sendsOnce=*/false);
-  adapter.adaptRecompute("[activation_checkpoint] has the modes none, selective and full");
+  adapter.adaptRecompute("[activation_checkpoint] has the modes none, selective and full", /*hasLight=*/false);
   if (!llvm::is_contained({Order::OneForwardOneBackward, Order::ZbV, Order::DualPipeV}, adapter.plan.pipelineOrder))
     adapter.adaptOrder("pipeline_parallel_schedule has no such order");
   adapter.adaptSideBySide("torchtitan has no such option");

@@ -191,18 +191,31 @@ void JobReader::readStages() {
 // The rest
 //===----------------------------------------------------------------------===//
 
-/// Ignores the recomputation of attention's scores, which MoePlan never keeps.
+/// Takes the finest level that computes all modules again, and says what else it computes again.
 void JobReader::readSelective() {
   StringRef key = "recompute_modules";
-  bool light = false, whole = false;
-  for (StringRef module : reader.getStrings(key)) {
-    light |= module == "layernorm" || module == "moe_act" || module == "mla_up_proj";
-    whole |= module == "moe" || module == "mlp" || module == "shared_experts";
+  std::vector<std::string> modules = {"core_attn"};
+  if (reader.find(key))
+    modules = reader.getStrings(key);
+  Recompute &level = job.plan.recompute;
+  SmallVector<StringRef> known, others;
+  for (const MegatronModule &module : kMegatronModules) {
+    known.push_back(module.name);
+    if (llvm::is_contained(modules, module.name))
+      level = std::max(level, module.level);
   }
-  job.plan.recompute = whole ? Recompute::Block : light ? Recompute::Selective : Recompute::None;
-  if (whole)
+  for (const MegatronModule &module : kMegatronModules)
+    if (module.level != Recompute::None && module.level <= level && (experts > 0 || !module.needsExperts) &&
+        !module.needsLatent && !llvm::is_contained(modules, module.name))
+      others.push_back(module.name);
+  if (!llvm::all_of(modules, [&](StringRef module) { return llvm::is_contained(known, module); }))
+    return reader.fail(key, "modules among " + llvm::join(known, ", "));
+  if (level == Recompute::Block)
     remark(key, "MoePlan takes --recompute=block instead, which computes whole blocks again: a longer step, and less "
                 "memory");
+  else if (!others.empty())
+    remark(key, "MoePlan takes --recompute=" + getName(level) + ", which also computes " + llvm::join(others, ", ") +
+                    " again");
 }
 
 void JobReader::readRecompute() {

@@ -61,15 +61,16 @@ static SettingGroup getOverlap(const Advice &advice) {
 
 static SettingGroup getRecompute(const Advice &advice, const PlannedJob &job) {
   SettingGroup group{"Recomputation"};
-  if (advice.runnable.recompute == Recompute::Selective) {
-    SmallVector<std::string> modules = {"layernorm"};
-    if (job.hasExperts())
-      modules.push_back("moe_act");
-    if (job.model.model->attention.latent)
-      modules.push_back("mla_up_proj");
+  Recompute level = advice.runnable.recompute;
+  if (level == Recompute::Light || level == Recompute::Selective) {
+    SmallVector<std::string> modules;
+    for (const MegatronModule &module : kMegatronModules)
+      if (module.level != Recompute::None && module.level <= level && (job.hasExperts() || !module.needsExperts) &&
+          (job.model.model->attention.latent || !module.needsLatent))
+        modules.push_back(module.name.str());
     group.add("recompute-granularity", "selective");
     group.settings.push_back({"recompute-modules", modules, "[\"" + llvm::join(modules, "\", \"") + "\"]"});
-  } else if (advice.runnable.recompute == Recompute::Block) {
+  } else if (level == Recompute::Block) {
     group.add("recompute-granularity", "full");
     group.add("recompute-method", "uniform");
     group.add("recompute-num-layers", 1);

@@ -301,6 +301,35 @@ TEST(MegatronJobTest, PartsOfTheFramework) {
   EXPECT_EQ(getUse("--cuda-graph-impl none --cuda-graph-scope attn"), ";");
 }
 
+TEST(MegatronJobTest, RecomputeModules) {
+  auto read = [](StringRef modules) -> std::string {
+    MLIRContext context;
+    context.loadDialect<MoeDialect>();
+    MegatronArguments arguments =
+        llvm::cantFail(parseMegatronArguments(("--num-layers 4\n--seq-length 64\n--micro-batch-size 1\n"
+                                               "--recompute-granularity selective\n" +
+                                               modules)
+                                                  .str(),
+                                              "job.sh"));
+    llvm::Expected<MegatronJob> job = readMegatronJob(&context, arguments, 8, 4, 4);
+    if (!job)
+      return llvm::toString(job.takeError());
+    std::string text = getName(job->plan.recompute).str();
+    for (const ConfigRemark &remark : job->remarks)
+      text += "; " + remark.text;
+    return text;
+  };
+  EXPECT_EQ(read(""), "none");
+  EXPECT_EQ(read("--recompute-modules core_attn"), "none");
+  EXPECT_EQ(read("--recompute-modules core_attn moe_act"), "light");
+  EXPECT_EQ(read("--recompute-modules layernorm moe_act"), "selective");
+  EXPECT_EQ(read("--recompute-modules layernorm"),
+            "selective; 'recompute_modules': MoePlan takes --recompute=selective, which also computes moe_act again");
+  EXPECT_TRUE(StringRef(read("--recompute-modules moe")).starts_with("block; 'recompute_modules': MoePlan takes"));
+  EXPECT_TRUE(StringRef(read("--recompute-modules moe_atc"))
+                  .starts_with("job.sh:5:1: error: 'recompute_modules': expected modules among core_attn, moe_act, "));
+}
+
 TEST(MegatronJobTest, Vocabulary) {
   MegatronArguments arguments = llvm::cantFail(parseMegatronArguments(kSmall, "job.sh"));
   EXPECT_EQ(llvm::cantFail(readMegatronModel(arguments, /*whole=*/true)).model->vocabulary, 128);

@@ -8,6 +8,22 @@
 
 namespace mlir::moe {
 
+/// A module of --recompute-modules.
+struct MegatronModule {
+  StringLiteral name;
+  Recompute level; ///< the finest one that computes again all that the module does
+  bool needsExperts = false, needsLatent = false;
+};
+/// All modules, from the least to the most that is computed again. No plan keeps the scores of attention (core_attn).
+inline constexpr MegatronModule kMegatronModules[] = {
+    {"core_attn", Recompute::None},
+    {"moe_act", Recompute::Light, /*needsExperts=*/true},
+    {"layernorm", Recompute::Selective},
+    {"mla_up_proj", Recompute::Selective, false, /*needsLatent=*/true},
+    {"shared_experts", Recompute::Block, /*needsExperts=*/true},
+    {"mlp", Recompute::Block},
+    {"moe", Recompute::Block, /*needsExperts=*/true}};
+
 struct MegatronJob {
   /// The job in the planner's terms. `firstBlocks` replaces the places where its stages begin.
   Candidate plan;
