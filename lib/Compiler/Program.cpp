@@ -91,7 +91,7 @@ static LogicalResult orderPrograms(ModuleOp module, const ParsedSchedule &schedu
   auto add = [&](PassManager &passes) {
     passes.addNestedPass<func::FuncOp>(std::make_unique<OrderPrograms>(schedule, options));
   };
-  return runStage(options.runPasses, "order", module, add, kVerifySteps);
+  return runStage(options.runPasses, "order", module, add, verifiesSteps(options));
 }
 
 //===----------------------------------------------------------------------===//
@@ -107,7 +107,7 @@ LogicalResult mlir::moe::orderAndAssign(ModuleOp module, const ParsedSchedule &s
     addPlanPasses(passes, options);
   };
   return failure(failed(orderPrograms(module, schedule, options)) ||
-                 failed(runStage(options.runPasses, prefix + "memory", module, assign, kVerifySteps)));
+                 failed(runStage(options.runPasses, prefix + "memory", module, assign, verifiesSteps(options))));
 }
 
 LogicalResult mlir::moe::lowerToPlan(ModuleOp module, const ParsedSchedule &schedule, const CompileOptions &options,
@@ -116,7 +116,7 @@ LogicalResult mlir::moe::lowerToPlan(ModuleOp module, const ParsedSchedule &sche
     passes.addPass(createMoeOutlinePasses());
     passes.addNestedPass<func::FuncOp>(createConvertMoeToPlan());
   };
-  if (failed(runStage(options.runPasses, prefix + "plan", module, convert, kVerifySteps)))
+  if (failed(runStage(options.runPasses, prefix + "plan", module, convert, verifiesSteps(options))))
     return failure();
   return options.leaveOutOrder ? success() : orderAndAssign(module, schedule, options, form, prefix);
 }
@@ -232,7 +232,7 @@ static FailureOr<CompiledProgram> compileForm(ModuleOp graph, const ParsedSchedu
   program.applied = getApplied(schedule, getFunction(module)).getName();
   if (options.stage == Stage::Forward)
     return program;
-  if (failed(runStage(options.runPasses, prefix + "backward", module, addBackward, kVerifySteps)))
+  if (failed(runStage(options.runPasses, prefix + "backward", module, addBackward, verifiesSteps(options))))
     return failure();
   if (options.stage == Stage::Plan && failed(lowerToPlan(module, schedule, options, form, prefix)))
     return failure();

@@ -13,6 +13,10 @@ inline constexpr bool kVerifySteps = false;
 inline constexpr bool kVerifySteps = true;
 #endif
 
+/// Whether passes of whole steps are followed by a check of the IR. Plans that are only compared leave it out, since
+/// that takes almost half of the time.
+inline bool verifiesSteps(const CompileOptions &options) { return kVerifySteps && !options.leaveOutProofs; }
+
 /// Runs the passes that `add` appends. No other function makes a pass manager, so that `runner` sees all stages.
 LogicalResult runStage(const PassRunner &runner, const llvm::Twine &stage, ModuleOp module,
                        function_ref<void(PassManager &)> add, bool verify = true);
