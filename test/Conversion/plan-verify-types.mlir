@@ -129,6 +129,19 @@ module attributes {moe.dtype = bf16} {
 
 // -----
 
+// A sum over ranks, and a product, have the type of their operands.
+module attributes {moe.dtype = bf16} {
+  func.func @unlike(%sum: memref<8xf32>, %narrow: memref<8xbf16>, %x: memref<4x8xbf16>, %w: memref<8x2xf32>, %out: memref<4x2xbf16>) {
+    // expected-error @+1 {{expected 'out' to be 'f32', as 'in' is, but got 'bf16'}}
+    plan.launch "all_reduce"(%sum) -> (%narrow) collective over <"mp", 2, 1> {absent = array<i64: 1>} : (memref<8xf32>) -> memref<8xbf16>
+    // expected-error @+1 {{expected 'b' to be 'bf16', as 'a' is, but got 'f32'}}
+    plan.launch "matmul"(%x, %w) -> (%out) params [0, 0] : (memref<4x8xbf16>, memref<8x2xf32>) -> memref<4x2xbf16>
+    return
+  }
+}
+
+// -----
+
 // Without moe.dtype the type is that of the arguments.
 module {
   func.func @shadow(%x: memref<8xf32>) {

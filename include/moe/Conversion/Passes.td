@@ -36,6 +36,7 @@ def PlanVerifyTypes : Pass<"plan-verify-types", "::mlir::func::FuncOp"> {
     These are errors:
 
     - a value of another type than that of the plan and of its accumulators;
+    - operands of two types where the call has one;
     - an accumulator of 16 bits;
     - a cast to fewer bits of a value that is no parameter, was not cast to more, and is no gradient of such a value;
     - a value that is rounded to fewer bits, moved or summed over ranks, and given more bits again;

@@ -152,12 +152,35 @@ void TypeVerifier::record(LaunchOp launch, const KernelInfo &kernel, History mad
   }
 }
 
+/// Number of the operand whose type operand `number` must have, or -1. Expects the operands of a call, null if absent.
+static int64_t getTypeOf(const KernelInfo &kernel, ArrayRef<Value> operands, int64_t number) {
+  const KernelInfo::Operand &operand = kernel.operands[number];
+  for (int64_t other = 0; other < number; ++other) {
+    bool isAlike = operand.typeOf == other || (operand.aliases >> other & 1) ||
+                   (operand.type == OperandType::Real && kernel.operands[other].type == OperandType::Real);
+    if (operands[other] && isAlike)
+      return other;
+  }
+  return -1;
+}
+
+/// Requires one type of operands that the table of calls says to have one.
+static LogicalResult verifyEqualTypes(LaunchOp launch, const KernelInfo &kernel, ArrayRef<Value> operands) {
+  auto getType = [&](int64_t number) { return cast<MemRefType>(operands[number].getType()).getElementType(); };
+  for (int64_t number = 0, end = operands.size(); number < end; ++number)
+    if (int64_t other = operands[number] ? getTypeOf(kernel, operands, number) : -1;
+        other >= 0 && getType(number) != getType(other))
+      return launch.emitOpError() << "expected '" << kernel.operands[number].name << "' to be " << getType(other)
+                                  << ", as '" << kernel.operands[other].name << "' is, but got " << getType(number);
+  return success();
+}
+
 LogicalResult TypeVerifier::verify(LaunchOp launch) {
   const KernelInfo *kernel = moert::findKernel(launch.getKernel());
   if (!kernel)
     return success();
   FailureOr<SmallVector<Value>> operands = getCallOperands(launch, *kernel);
-  if (failed(operands))
+  if (failed(operands) || failed(verifyEqualTypes(launch, *kernel, *operands)))
     return failure();
   bool fits = !kernel->adds || succeeded(verifySum(launch));
   History made = combine(launch, *kernel);
