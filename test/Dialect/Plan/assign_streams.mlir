@@ -204,3 +204,53 @@ func.func @flow(%a: memref<4xf32>, %r: memref<4xf32>) {
   plan.launch "scale"(%0) -> (%r) params [2.0] : (!t) -> memref<4xf32>
   return
 }
+
+// -----
+
+!s = memref<2xf32>
+!t = memref<4xf32, #plan<space device>>
+
+// Gathers of arguments that are gathered again wait for the computation before the gathers of the block before, also those inside the
+// block: the parameters of one block are gathered ahead.
+// CHECK-LABEL: func.func @gather_ahead
+// CHECK:      plan.launch "scale"
+// CHECK-NEXT: plan.record [[START:[0-9]+]] on "compute"
+// CHECK:      plan.launch "all_gather"{{.*}}"layer0.ffn"
+// CHECK:      plan.launch "scale"
+// CHECK-NEXT: plan.record [[FIRST:[0-9]+]] on "compute"
+// CHECK-NEXT: plan.wait [[START]] on "comm.intra"
+// CHECK-NEXT: plan.launch "all_gather"{{.*}}"layer1"
+// CHECK:      plan.launch "scale"
+// CHECK-NEXT: plan.launch "all_gather"{{.*}}"layer1.ffn"
+// CHECK:      plan.launch "scale"
+// CHECK-NEXT: plan.wait [[FIRST]] on "comm.intra"
+// CHECK-NEXT: plan.launch "all_gather"{{.*}}"layer2"
+func.func @gather_ahead(%a: !s, %b: !s, %r: memref<4xf32>) {
+  %0 = plan.buffer : !t
+  %1 = plan.buffer : !t
+  %2 = plan.buffer : !t
+  %3 = plan.buffer : !t
+  %4 = plan.buffer : !t
+  %5 = plan.buffer : !t
+  %6 = plan.buffer : !t
+  %7 = plan.buffer : !t
+  %8 = plan.buffer : !t
+  %9 = plan.buffer : !t
+  plan.launch "scale"(%r) -> (%0) params [2.0] : (memref<4xf32>) -> !t
+  plan.launch "all_gather"(%a) -> (%1) params [0] collective over <"dp", 2, 1>
+    {label = "layer0", cost = #plan.cost<network, read = 8, written = 16, collective = all_gather, payload = 16>} : (!s) -> !t
+  plan.launch "scale"(%1) -> (%2) params [2.0] : (!t) -> !t
+  plan.launch "all_gather"(%b) -> (%3) params [0] collective over <"dp", 2, 1>
+    {label = "layer0.ffn", cost = #plan.cost<network, read = 8, written = 16, collective = all_gather, payload = 16>} : (!s) -> !t
+  plan.launch "scale"(%3) -> (%4) params [2.0] : (!t) -> !t
+  plan.launch "all_gather"(%a) -> (%5) params [0] collective over <"dp", 2, 1>
+    {label = "layer1", cost = #plan.cost<network, read = 8, written = 16, collective = all_gather, payload = 16>} : (!s) -> !t
+  plan.launch "scale"(%5) -> (%6) params [2.0] : (!t) -> !t
+  plan.launch "all_gather"(%b) -> (%7) params [0] collective over <"dp", 2, 1>
+    {label = "layer1.ffn", cost = #plan.cost<network, read = 8, written = 16, collective = all_gather, payload = 16>} : (!s) -> !t
+  plan.launch "scale"(%7) -> (%8) params [2.0] : (!t) -> !t
+  plan.launch "all_gather"(%a) -> (%9) params [0] collective over <"dp", 2, 1>
+    {label = "layer2", cost = #plan.cost<network, read = 8, written = 16, collective = all_gather, payload = 16>} : (!s) -> !t
+  plan.launch "scale"(%9) -> (%r) params [2.0] : (!t) -> memref<4xf32>
+  return
+}

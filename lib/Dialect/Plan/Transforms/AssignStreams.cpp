@@ -11,6 +11,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 
+#include "moe/Dialect/Moe/IR/MoeLabels.h"
 #include "moe/Dialect/Plan/IR/PlanDialect.h"
 #include "moe/Dialect/Plan/Transforms/Dependences.h"
 #include "moe/Dialect/Plan/Transforms/Passes.h"
@@ -129,8 +130,8 @@ namespace {
 /// Limits the exchanges that are under way and that no launch would hold back or wait for. Their memory could not be
 /// shared with values that come long before or after. These are transfers between stages, gathers and reduce_scatters.
 /// A gather of arguments could begin with the step. If the arguments are gathered again later, so that the result need
-/// not stay, it waits until computation has reached the gather before it. The result of a reduce_scatter may not be
-/// needed until the end, so computation waits for the last but one.
+/// not stay, it waits until computation has reached the gathers of the block before its own. The result of a
+/// reduce_scatter may not be needed until the end, so computation waits for those of the last block but one.
 class FlowControl {
 public:
   FlowControl(func::FuncOp program, unsigned streams);
@@ -145,10 +146,12 @@ private:
     SmallVector<unsigned> latest;
     /// A send, or a reduce_scatter, for which computation has yet to wait.
     std::optional<unsigned> sent;
-    /// The last reduce_scatter.
+    /// The last reduce_scatter, and the first one of its block.
     std::optional<unsigned> reduced;
-    /// Computation before the last two gathers that stand at different places.
+    LaunchOp firstReduced;
+    /// Computation before the gathers of the last two blocks, and the first gather of the last one.
     std::optional<unsigned> gathered, gatheredBefore;
+    LaunchOp firstGathered;
   };
 
   /// Oldest launch of `channel`, if `number` exceeds the limit.
@@ -189,14 +192,35 @@ bool FlowControl::gathersAgain(LaunchOp launch) const {
          llvm::any_of(launch.getInputs(), [&](Value input) { return gathers.lookup(getMemory(input)) > 1; });
 }
 
+/// Whether a launch is of the block of layers, direction and micro-batch that `first` began. The part of a label before
+/// its first dot names the block.
+static bool isOfSameBlock(LaunchOp first, LaunchOp launch) {
+  if (!first || first == launch || !first.getLabel() || !launch.getLabel())
+    return false;
+  auto getBlock = [](LaunchOp op) {
+    StringRef label = *op.getLabel();
+    return std::tuple(label.split('.').first, label.ends_with(moe::kBackwardSuffix),
+                      op->getAttr(moe::kMicroBatchAttrName));
+  };
+  return getBlock(first) == getBlock(launch);
+}
+
 void FlowControl::issueCollective(LaunchOp launch, unsigned number, Channel &channel,
                                   SmallVectorImpl<unsigned> &before) {
-  if (launch.getOpCost().collective == moe::Collective::ReduceScatter)
-    channel.sent = std::exchange(channel.reduced, number);
+  if (launch.getOpCost().collective == moe::Collective::ReduceScatter) {
+    if (!isOfSameBlock(channel.firstReduced, launch)) {
+      channel.sent = channel.reduced;
+      channel.firstReduced = launch;
+    }
+    channel.reduced = number;
+  }
   if (!computed || !gathersAgain(launch))
     return;
-  if (channel.gathered != computed)
-    channel.gatheredBefore = std::exchange(channel.gathered, computed);
+  if (!isOfSameBlock(channel.firstGathered, launch)) {
+    channel.firstGathered = launch;
+    if (channel.gathered != computed)
+      channel.gatheredBefore = std::exchange(channel.gathered, computed);
+  }
   if (channel.gatheredBefore)
     before.push_back(*channel.gatheredBefore);
 }
