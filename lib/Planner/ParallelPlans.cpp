@@ -1,6 +1,8 @@
 //===- ParallelPlans.cpp - plans of the nearest candidates ----------------===//
 #include "ParallelSearch.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace mlir::moe;
 
@@ -191,24 +193,84 @@ static bool compileWhole(ParallelSearch &search, const Corrections &corrections,
   return false;
 }
 
+namespace {
+/// Estimates candidates again from large samples if a framework runs them: its host bounds the time of many steps, and
+/// small samples tell that badly.
+class Refiner {
+public:
+  explicit Refiner(ParallelSearch &search)
+      : search(search),
+        estimator(search.question.source, search.question.options, search.question.request.world, SampleSize::Large) {}
+
+  /// Estimates the nearest until the first `count` are known closely.
+  void refine(MutableArrayRef<Candidate> candidates, size_t count);
+  /// Estimates one. It takes the fastest of the orders that are compared in whole plans.
+  void refineOne(Candidate &one);
+
+private:
+  ParallelSearch &search;
+  StepEstimator estimator;
+  std::set<const Candidate *> known;
+};
+} // namespace
+
+void Refiner::refineOne(Candidate &one) {
+  if (search.question.options.cluster->framework.empty())
+    return;
+  std::optional<double> seconds;
+  for (const Candidate &order : getOrdersOf(search, one)) {
+    std::string reason;
+    std::optional<PipelineEstimate> step = estimator.estimate(order, reason);
+    if (!step)
+      return;
+    seconds = std::min(seconds.value_or(step->seconds), step->seconds);
+  }
+  one.estimate.seconds = *seconds * one.secondsScale;
+}
+
+void Refiner::refine(MutableArrayRef<Candidate> candidates, size_t count) {
+  if (search.question.options.cluster->framework.empty())
+    return;
+  while (!search.isStopped()) {
+    SmallVector<Candidate *> nearest = sortBest(search.question, candidates);
+    llvm::erase_if(nearest, [](const Candidate *one) { return one->verdict != Verdict::Estimated; });
+    nearest.truncate(std::min(nearest.size(), count));
+    llvm::erase_if(nearest, [&](const Candidate *one) { return !known.insert(one).second; });
+    if (nearest.empty())
+      return;
+    search.visitAll("closer estimates", nearest.size(), [&](size_t index) { refineOne(*nearest[index]); });
+  }
+}
+
+/// Drops those that are slower than what another search has found.
+static void dropBeaten(const ParallelQuestion &question, SmallVectorImpl<Candidate *> &sorted) {
+  if (double most = question.options.secondsToBeat; most > 0)
+    llvm::erase_if(sorted, [&](Candidate *one) { return question.getCost(*one) > most; });
+}
+
 /// Compiles the nearest by estimate, then all that may be faster. Returns what their steps say of other estimates.
-static Corrections compileFastest(ParallelSearch &search, MutableArrayRef<Candidate> candidates) {
+static Corrections compileFastest(ParallelSearch &search, Refiner &refiner, MutableArrayRef<Candidate> candidates) {
   constexpr size_t compared = 2;
   const ParallelQuestion &question = search.question;
   Corrections corrections;
-  search.visitBest("whole plans", sortBest(question, candidates), compared,
+  refiner.refine(candidates, compared);
+  SmallVector<Candidate *> nearest = sortBest(question, candidates);
+  dropBeaten(question, nearest);
+  search.visitBest("whole plans", nearest, compared,
                    [&](Candidate &candidate) { return compileWhole(search, corrections, candidate); });
   while (!search.isStopped()) {
     corrections = Corrections(candidates);
     for (Candidate &one : candidates)
       if (one.verdict == Verdict::Estimated)
         corrections.apply(one);
+    refiner.refine(candidates, compared);
     SmallVector<Candidate *> sorted = sortBest(question, candidates), faster;
     for (Candidate *candidate : sorted)
       if (candidate->verdict == Verdict::Estimated &&
           (sorted.front()->verdict == Verdict::Estimated ||
            question.getCost(*candidate) < question.getCost(*sorted.front())))
         faster.push_back(candidate);
+    dropBeaten(question, faster);
     if (faster.empty())
       break;
     // The fastest of these may rule out the others.
@@ -243,25 +305,34 @@ static std::vector<Fuller> estimateFuller(ParallelSearch &search, const Correcti
   return fuller;
 }
 
-/// Compiles the nearest of the estimates without room to spare, and takes those that are faster.
-static void compileFuller(ParallelSearch &search, const Corrections &corrections,
-                          MutableArrayRef<Candidate> candidates) {
-  constexpr size_t compared = 2;
+/// Leaves the nearest of the estimates without room to spare that are faster than what is known.
+static void keepFaster(const ParallelQuestion &question, MutableArrayRef<Candidate> candidates,
+                       std::vector<Fuller> &fuller, size_t count) {
   // A plan of the largest models takes seconds to compile.
   constexpr double leastGain = 1.01;
-  const ParallelQuestion &question = search.question;
-  std::vector<Fuller> fuller = estimateFuller(search, corrections, candidates);
   SmallVector<Candidate *> sorted = sortBest(question, candidates);
   llvm::erase_if(fuller, [&](const Fuller &pair) {
     const auto &[one, again] = pair;
     bool isSame = one->verdict == Verdict::Compiled && describeOptions(*one) == describeOptions(again);
-    return again.verdict != Verdict::Estimated || isSame ||
+    bool isBeaten = question.options.secondsToBeat > 0 && question.getCost(again) > question.options.secondsToBeat;
+    return again.verdict != Verdict::Estimated || isSame || isBeaten ||
            (!sorted.empty() && question.getCost(again) * leastGain > question.getCost(*sorted.front()));
   });
   llvm::stable_sort(fuller, [&](const Fuller &a, const Fuller &b) {
     return question.getCost(a.second) < question.getCost(b.second);
   });
-  fuller.resize(std::min(fuller.size(), compared));
+  fuller.resize(std::min(fuller.size(), count));
+}
+
+/// Compiles the nearest of the estimates without room to spare, and takes those that are faster.
+static void compileFuller(ParallelSearch &search, Refiner &refiner, const Corrections &corrections,
+                          MutableArrayRef<Candidate> candidates) {
+  constexpr size_t compared = 2, refined = 6;
+  const ParallelQuestion &question = search.question;
+  std::vector<Fuller> fuller = estimateFuller(search, corrections, candidates);
+  keepFaster(question, candidates, fuller, refined);
+  search.visitAll("closer estimates", fuller.size(), [&](size_t index) { refiner.refineOne(fuller[index].second); });
+  keepFaster(question, candidates, fuller, compared);
   search.visitAll("plans that fill the memory", fuller.size(), [&](size_t index) {
     auto &[one, again] = fuller[index];
     if (compileWhole(search, corrections, again) &&
@@ -271,6 +342,7 @@ static void compileFuller(ParallelSearch &search, const Corrections &corrections
 }
 
 void mlir::moe::compileNearest(ParallelSearch &search, MutableArrayRef<Candidate> candidates) {
-  Corrections corrections = compileFastest(search, candidates);
-  compileFuller(search, corrections, candidates);
+  Refiner refiner(search);
+  Corrections corrections = compileFastest(search, refiner, candidates);
+  compileFuller(search, refiner, corrections, candidates);
 }

@@ -101,6 +101,8 @@ FailureOr<GroupsExplanation> CompileCommandLine::chooseParallel(MLIRContext &con
       return;
     if (best && search.request.groups.empty())
       search.request.groups = getNearGroups(*best->groups);
+    if (best)
+      search.options.secondsToBeat = getCost(*best->groups);
     tryUse(context, search, use);
   };
   for (const std::string &one : dispatchers)

@@ -24,6 +24,9 @@ struct PlanOptions : CompileOptions {
   const RoutingSource *routing = nullptr;
   /// Plans that may be chosen. Null: all.
   const PlanRules *rules = nullptr;
+  /// Seconds of groups, by the objective, that another search has found. Groups that are slower by their estimates are
+  /// not compiled. 0: none.
+  double secondsToBeat = 0;
   /// Lets 'auto' simulate every candidate, also those that cannot be the best.
   bool exhaustive = false;
   /// Lets 'auto' also find changes that would change its choice, which takes longer than the choice.
