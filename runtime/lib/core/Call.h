@@ -59,6 +59,7 @@ struct Call {
   std::array<int64_t, 16> ints{};
   std::array<View, 12> views{};
   RoutingPage *routing = nullptr; ///< for a routing op that is forced or recorded
+  int64_t routingPage = -1;       ///< its number in the rank's book
   int64_t leastShadows = 0;       ///< for an op that chooses shadows: least number that it makes; negative: none
   Repetition repetition;          ///< loop of the call, if the loop may not have the call's iteration
   int32_t place = -1;             ///< index into Metadata::groups of the group of `member`, or -1

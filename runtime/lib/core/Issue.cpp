@@ -130,8 +130,10 @@ std::pair<int32_t, int32_t> partSent(int64_t member, int64_t size, int64_t phase
 
 /// Adds to some calls what only the runtime knows.
 void complete(moert_rank &rank, Call &call) {
-  if (call.kind == Kind::Route || call.kind == Kind::RouterMeans)
-    call.routing = rank.routing.next(call.op, rank.program->ops.size());
+  if (call.kind == Kind::Route || call.kind == Kind::RouterMeans) {
+    call.routingPage = rank.routing.next(call.op, rank.program->ops.size());
+    call.routing = rank.routing.find(call.routingPage);
+  }
   if (call.kind == Kind::ChooseShadows)
     call.leastShadows = rank.leastShadows;
 }
@@ -273,6 +275,8 @@ const std::string &lastError() { return lastMessage; }
 
 Status bindCall(moert_rank &rank, Call &call) {
   call.rank = rank.rank;
+  if (call.routing)
+    call.routing = rank.routing.find(call.routingPage);
   if (call.place >= 0)
     call.member = (*rank.groups)[call.place].memberOf(rank.rank);
   findCounts(call);

@@ -20,11 +20,11 @@ class RoutingBook {
 public:
   RoutingPage &page(int64_t number) { return pages[number]; }
   void beginStep() { calls.clear(); }
-  /// Returns the page of the next call of an op in a step; null if it is neither forced nor recorded.
-  RoutingPage *next(int64_t op, size_t ops) {
-    if (pages.empty())
-      return nullptr;
-    auto it = pages.find(routingNumber(op, calls[op]++, ops));
+  /// Number of the page of the next call of an op in a step; -1 if there are no pages.
+  int64_t next(int64_t op, size_t ops) { return pages.empty() ? -1 : routingNumber(op, calls[op]++, ops); }
+  /// Returns a page by its number; null if the call is neither forced nor recorded.
+  RoutingPage *find(int64_t number) {
+    auto it = pages.find(number);
     return it == pages.end() ? nullptr : &it->second;
   }
 
@@ -56,7 +56,7 @@ struct moert_rank {
 namespace moert {
 
 /// Turns a call of another rank of the same program into the call that `rank` issued, which has other addresses and
-/// another place in groups. Calls with `routing` cannot be bound.
+/// another place in groups and page of routing.
 Status bindCall(moert_rank &rank, Call &call);
 
 using ProgramEntry = int32_t (*)(moert_rank_t);
