@@ -243,7 +243,7 @@ std::vector<uint32_t> WindowSearch::startAtBestPace(double bound, double &least)
 
 std::vector<uint32_t> WindowSearch::run() {
   constexpr double nearlyBound = 1.002;
-  if (lists.size() == 1)
+  if (lists.size() <= 1)
     return order().first;
   SmallVector<double, 3> busy(lanes, 0);
   for (const TimedOp &op : ops)

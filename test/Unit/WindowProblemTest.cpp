@@ -132,6 +132,9 @@ TEST(WindowProblem, UnitsOfManyBlocksEndTogether) {
   }
 }
 
+/// Stages without a block have windows without ops.
+TEST(WindowProblem, NoOps) { EXPECT_TRUE(searchWindow({}).empty()); }
+
 TEST(WindowProblem, OpsWithoutTimeCostNone) {
   // Two equal micro-batches: the exchange of each fits beside the computation of the other. Views between them.
   std::vector<TimedOp> window;
