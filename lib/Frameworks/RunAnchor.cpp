@@ -22,7 +22,8 @@ using llvm::Twine;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The plan of a run, in a context of its own, which is simulated on several profiles.
+/// The step of a run on several profiles, in a context of its own. It is composed from samples, or else its whole plan
+/// is compiled once and simulated on each profile.
 class RunPlan {
 public:
   RunPlan(const MeasuredRun &run, const FrameworkProfile &framework, const DialectRegistry &registry)
@@ -30,8 +31,8 @@ public:
     context.loadDialect<MoeDialect>();
   }
 
-  llvm::Error compile(const ClusterProfile &cluster, const RoutingSource *routing);
-  llvm::Expected<double> getSeconds(ClusterProfile cluster, const Anchor &anchor);
+  llvm::Error prepare(const ClusterProfile &cluster, const RoutingSource *routing);
+  llvm::Expected<double> getSeconds(const ClusterProfile &cluster, const Anchor &anchor);
   ArrayRef<std::string> getRemarks() const { return remarks; }
 
 private:
@@ -40,7 +41,13 @@ private:
   llvm::Error readJob();
   PlanOptions getOptions(const ClusterProfile &cluster) const;
   ModelSource getSource() const;
-  void setStages(const ModelSource &source, PlanOptions &options);
+  void setStages(const ClusterProfile &cluster);
+  llvm::Error compile(const ClusterProfile &cluster);
+  /// The profile with the times of the framework and the anchor.
+  llvm::Expected<ClusterProfile> apply(ClusterProfile cluster, const Anchor &anchor) const;
+  /// The step from samples. None if they do not tell it; `reason` says why.
+  std::optional<double> sample(const ClusterProfile &cluster, std::string &reason);
+  llvm::Expected<double> simulatePlan(const ClusterProfile &cluster);
   /// Names the run in an error that has no place.
   llvm::Error makeError(llvm::Error error) const {
     return llvm::createStringError("error: " + run.name + ": " + llvm::toString(std::move(error)));
@@ -53,7 +60,9 @@ private:
   std::vector<std::string> remarks;
   ModelConfig model;
   MegatronJob job;
-  OwningOpRef<ModuleOp> plan;
+  const RoutingSource *routing = nullptr;
+  SmallVector<int64_t> stageBoundaries;
+  OwningOpRef<ModuleOp> plan; ///< null if samples tell the step
   std::optional<RoutingTrace> trace;
 };
 } // namespace
@@ -154,30 +163,44 @@ PlanOptions RunPlan::getOptions(const ClusterProfile &cluster) const {
     if (option == "clip-norm")
       optimizer.clipNorm = number;
   options.optimizer = optimizer;
+  options.stageBoundaries = stageBoundaries;
+  options.routing = routing;
   return options;
 }
 
 /// Lets stages begin with the job's blocks.
-void RunPlan::setStages(const ModelSource &source, PlanOptions &options) {
-  if (options.parallel.getPp() == 1)
+void RunPlan::setStages(const ClusterProfile &cluster) {
+  if (job.plan.parallel.getPp() == 1)
     return;
   std::string reason;
-  if (std::optional<SmallVector<int64_t>> parts = getBlockParts(source, options, job.plan, reason))
-    options.stageBoundaries = getStageBoundaries(*parts, job.firstBlocks);
-  if (options.stageBoundaries.empty())
+  if (std::optional<SmallVector<int64_t>> parts = getBlockParts(getSource(), getOptions(cluster), job.plan, reason))
+    stageBoundaries = getStageBoundaries(*parts, job.firstBlocks);
+  if (stageBoundaries.empty())
     remark("warning: stages of " + run.name + " take about equal time in MoePlan, and do not begin with its blocks" +
            (reason.empty() ? "" : ": " + reason));
 }
 
-llvm::Error RunPlan::compile(const ClusterProfile &cluster, const RoutingSource *routing) {
+llvm::Error RunPlan::prepare(const ClusterProfile &cluster, const RoutingSource *given) {
   if (llvm::Error error = readJob())
     return error;
+  routing = given;
+  setStages(cluster);
+  llvm::Expected<ClusterProfile> applied = apply(cluster, kNoAnchor);
+  if (!applied)
+    return applied.takeError();
+  // A model of few blocks is compiled soon, and its first and last blocks are a large part of it.
+  constexpr size_t fewBlocks = 8;
+  std::string reason;
+  if (model.model->blocks.size() > fewBlocks && sample(*applied, reason))
+    return llvm::Error::success();
+  return compile(cluster);
+}
+
+llvm::Error RunPlan::compile(const ClusterProfile &cluster) {
   std::string reason;
   FirstErrorHandler keep(&context, reason);
-  ModelSource source = getSource();
   PlanOptions options = getOptions(cluster);
-  setStages(source, options);
-  FailureOr<OwningOpRef<ModuleOp>> graph = source.read(context, {options.parallel.getDp()});
+  FailureOr<OwningOpRef<ModuleOp>> graph = getSource().read(context, {options.parallel.getDp()});
   FailureOr<OwningOpRef<ModuleOp>> compiled = failure();
   if (succeeded(graph))
     compiled = planAndCompile(**graph, options);
@@ -191,10 +214,38 @@ llvm::Error RunPlan::compile(const ClusterProfile &cluster, const RoutingSource 
   return llvm::Error::success();
 }
 
-llvm::Expected<double> RunPlan::getSeconds(ClusterProfile cluster, const Anchor &anchor) {
+llvm::Expected<ClusterProfile> RunPlan::apply(ClusterProfile cluster, const Anchor &anchor) const {
   if (llvm::Error error = framework.apply(cluster, run.use))
     return makeError(std::move(error));
   applyAnchor(anchor, cluster);
+  return cluster;
+}
+
+llvm::Expected<double> RunPlan::getSeconds(const ClusterProfile &cluster, const Anchor &anchor) {
+  llvm::Expected<ClusterProfile> applied = apply(cluster, anchor);
+  if (!applied)
+    return applied.takeError();
+  if (plan)
+    return simulatePlan(*applied);
+  std::string reason;
+  if (std::optional<double> seconds = sample(*applied, reason))
+    return *seconds;
+  return makeError(llvm::createStringError(reason));
+}
+
+std::optional<double> RunPlan::sample(const ClusterProfile &cluster, std::string &reason) {
+  FirstErrorHandler keep(&context, reason);
+  PlanOptions options = getOptions(cluster);
+  if (!isSampled(options))
+    return std::nullopt;
+  Candidate candidate;
+  static_cast<StepChoice &>(candidate) = job.plan;
+  candidate.stageBoundaries = stageBoundaries;
+  std::optional<SampledStep> step = sampleStep(getSource(), options, candidate, reason);
+  return step ? std::optional(step->seconds) : std::nullopt;
+}
+
+llvm::Expected<double> RunPlan::simulatePlan(const ClusterProfile &cluster) {
   llvm::Expected<std::unique_ptr<CostModel>> costs = CostModel::create(cluster, run.ranks, CostForm::ClosedForm);
   if (!costs)
     return makeError(costs.takeError());
@@ -230,7 +281,7 @@ llvm::Expected<AnchorFit> mlir::moe::fitAnchorToRuns(MLIRContext &context, Array
   for (const MeasuredRun &run : runs)
     plans.push_back(std::make_unique<RunPlan>(run, framework, context.getDialectRegistry()));
   if (llvm::Error error =
-          visitRuns(context, runs.size(), [&](size_t run) { return plans[run]->compile(cluster, routing); }))
+          visitRuns(context, runs.size(), [&](size_t run) { return plans[run]->prepare(cluster, routing); }))
     return error;
   for (const std::unique_ptr<RunPlan> &plan : plans)
     llvm::append_range(remarks, plan->getRemarks());

@@ -285,6 +285,12 @@ std::optional<SmallVector<int64_t>> mlir::moe::getBlockParts(const ModelSource &
   return first;
 }
 
+bool mlir::moe::isSampled(const PlanOptions &options) {
+  bool isOrdered = options.pipelineOrder == PipelineOrder::OneForwardOneBackward ||
+                   options.pipelineOrder == PipelineOrder::Overlapped1F1B;
+  return options.schedule != "auto" && isOrdered && options.sideBySide == 1 && options.memoryLimit == 0;
+}
+
 std::optional<SampledStep> mlir::moe::sampleStep(const ModelSource &source, const PlanOptions &options,
                                                  const Candidate &candidate, std::string &reason) {
   StepEstimator estimator(source, options, candidate.parallel.getWorld(), SampleSize::Large);

@@ -340,9 +340,7 @@ FailureOr<SampledStep> CompileCommandLine::sampleStep(Session &session, const Pl
     return failure();
   if (source->kinds.empty())
     return emitUsageError(session.context) << "samples need a whole model: --whole-model";
-  bool isOrdered = options.pipelineOrder == PipelineOrder::OneForwardOneBackward ||
-                   options.pipelineOrder == PipelineOrder::Overlapped1F1B;
-  if (options.schedule == "auto" || !isOrdered || options.sideBySide > 1 || options.memoryLimit > 0)
+  if (!isSampled(options))
     return emitUsageError(session.context)
            << "samples need --pipeline=1f1b or 1f1b-overlap and another --schedule than auto, and neither "
               "--side-by-side nor --memory-limit";

@@ -8,9 +8,10 @@
 
 namespace mlir::moe {
 
-/// Compiles the plan of each run, on the threads of `context`, and fits an anchor to their steps on `cluster`, which is
-/// without the times of `framework`. Experts get tokens as `routing` says, evenly if it is null. Warnings of what
-/// differs from a job go to `remarks`. The text of an error is a complete diagnostic.
+/// Predicts the step of each run on the threads of `context`, and fits an anchor to their steps on `cluster`, which is
+/// without the times of `framework`. Steps come from samples; where these do not tell the step, from whole plans.
+/// Experts get tokens as `routing` says, evenly if it is null. Warnings of what differs from a job go to `remarks`. The
+/// text of an error is a complete diagnostic.
 llvm::Expected<AnchorFit> fitAnchorToRuns(MLIRContext &context, ArrayRef<MeasuredRun> runs,
                                           const ClusterProfile &cluster, const FrameworkProfile &framework,
                                           const RoutingSource *routing, std::vector<std::string> &remarks);

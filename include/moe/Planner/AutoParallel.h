@@ -95,6 +95,9 @@ SmallVector<int64_t> getStageBoundaries(ArrayRef<int64_t> blockParts, ArrayRef<i
 /// is `illegal`, and `reason` says why.
 void measureCandidates(const ModelSource &source, const PlanOptions &options, MutableArrayRef<Candidate> candidates);
 
+/// Whether samples tell the step of these options.
+bool isSampled(const PlanOptions &options);
+
 /// Compiles a few blocks in a few micro-batches, and composes the step of `candidate` from their costs. That takes
 /// about a second for any number of blocks, micro-batches and ranks, and differs from the compiled step by the figures
 /// in docs/Simulator.md. None if there is no sample; `reason` says why.
