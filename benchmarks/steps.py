@@ -199,8 +199,10 @@ def get_plan_options(row):
     recompute = str(row.get("recompute"))
     if recompute == "full":
         options.append("--recompute=block")
-    elif any(module in recompute for module in ("layernorm", "moe_act", "mla_up_proj")):
+    elif any(module in recompute for module in ("layernorm", "mla_up_proj")):
         options.append("--recompute=selective")
+    elif "moe_act" in recompute:
+        options.append("--recompute=light")
     schedule = "s1" if row["tp"] > 1 else "baseline"
     if get_dispatcher(row) != "alltoall":
         schedule += "+once:rank" if is_in_node(row) else "+once:node"
