@@ -259,12 +259,12 @@ Status Routing::open(const Options &options, const Plan &plan, Routing &routing)
   return routing.recordFile->open(options.recordRouting);
 }
 
-/// Experts of a rank's tokens: the first ones for seven tokens of eight, and others for each eighth token.
+/// Experts of a rank's tokens: the first ones for all, because context parallelism may change the tokens' order.
 static std::vector<int32_t> concentratedChoices(const moert_routing &op) {
   std::vector<int32_t> experts;
   for (int64_t token = 0; token < op.tokens; ++token)
     for (int64_t choice = 0; choice < op.choices; ++choice)
-      experts.push_back(static_cast<int32_t>(((token % 8 == 7 ? token : 0) + choice) % op.experts));
+      experts.push_back(static_cast<int32_t>(choice));
   return experts;
 }
 

@@ -64,7 +64,7 @@ public:
   /// can be made to choose alike.
   static Status open(const Options &options, const Plan &plan, Routing &routing);
 
-  /// Routing that forces most tokens of each layer to the same experts, which have no shadows, so that experts overflow
+  /// Routing that forces all tokens of each layer to the same experts, which have no shadows, so that experts overflow
   /// and further passes run. Forces nothing if the plan has no MoE layers, or if they do not match those of its
   /// reference.
   static Routing concentrated(const Plan &plan);
