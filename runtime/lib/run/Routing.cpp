@@ -163,10 +163,11 @@ void orderAsReference(const Plan &plan, const std::vector<moert_routing> &refere
 } // namespace
 
 std::vector<moert_routing> RoutedLayer::opsOn(int64_t r, bool isReference) const {
-  if (!isReference && !isOn(r))
-    return {};
   std::vector<moert_routing> ops = isReference ? referenceFollowers : followers;
   ops.push_back(isReference ? reference : rank);
+  // A stage of a pipeline may begin behind the router, and another one has an op that only counts.
+  if (!isReference)
+    std::erase_if(ops, [&](const moert_routing &op) { return r < op.first_rank || r >= op.first_rank + op.ranks; });
   return ops;
 }
 
@@ -324,7 +325,7 @@ Status Routing::beginStep(moert_world_t on, std::span<const int64_t> ranks, bool
 Status Routing::force(moert_world_t on, int64_t rank, const moert_routing &op, const RoutedLayer &layer,
                       const RoutingLine &line) const {
   const int64_t count = layer.rank.tokens > 0 ? op.tokens / layer.rank.tokens : 1;
-  const int64_t first = count == layer.shards ? 0 : layer.shardOf(rank) / count * count;
+  const int64_t first = count == layer.shards ? 0 : layer.shardOf(op, rank) / count * count;
   std::vector<int32_t> experts;
   for (int64_t shard = first; shard < first + count; ++shard) {
     const size_t from = layer.firstOf(shard);
@@ -361,7 +362,7 @@ Status Routing::readStep(moert_world_t on, bool reference, int64_t step, std::ve
     std::vector<int32_t> experts(static_cast<size_t>(routing.tokens * routing.choices));
     auto part = static_cast<std::ptrdiff_t>(layer.rank.tokens * layer.rank.choices);
     for (int64_t rank = layer.rank.first_rank; layer.isOn(rank); ++rank) {
-      int64_t count = 0, shard = reference ? layer.shardOf(rank) : 0;
+      int64_t count = 0, shard = reference ? layer.shardOf(layer.rank, rank) : 0;
       MOERT_RETURN_IF_ERROR(checked(moert_world_routing(on, reference ? 0 : rank, routing.op, experts.data(),
                                                         static_cast<int64_t>(experts.size()), &count)));
       auto first = experts.begin() + shard * part;

@@ -33,8 +33,8 @@ struct RoutedLayer {
   bool isOn(int64_t r) const { return r >= rank.first_rank && r < rank.first_rank + rank.ranks; }
   /// Ops of rank `r`, or of the reference, that make or take the layer's choices; empty if the rank lacks the layer.
   std::vector<moert_routing> opsOn(int64_t r, bool isReference) const;
-  /// Shard that rank `r`, one of the layer's, routes.
-  int64_t shardOf(int64_t r) const { return (r - rank.first_rank) / (rank.ranks / shards); }
+  /// Shard that rank `r` routes in `op`, one of the layer's.
+  int64_t shardOf(const moert_routing &op, int64_t r) const { return (r - op.first_rank) / (op.ranks / shards); }
   /// Index among the layer's ranks of the first one of a shard.
   size_t firstOf(int64_t shard) const { return static_cast<size_t>(shard * (rank.ranks / shards)); }
 };
