@@ -115,6 +115,9 @@ static void readDispatcher(JsonReader &reader, Dispatcher &dispatcher, llvm::Arr
   dispatcher.inOrder = reader.getStrings("in_order");
   if (reader.find("counts_s"))
     dispatcher.countsSeconds = reader.getNumber("counts_s", kNotNegative);
+  if (reader.find("compute_beside"))
+    dispatcher.computeBeside =
+        reader.getNumber("compute_beside", NumberRange{0, 1, false, "a number above 0, up to 1"});
   dispatcher.runs = readPlanRules(reader, "runs");
   dispatcher.isPlanned = reader.getBool("planned", true);
   dispatcher.places = {reader.getStrings("only_networks"), reader.getStrings("not_networks"),
@@ -270,6 +273,9 @@ static void useDispatcher(ClusterProfile &profile, const Dispatcher &dispatcher)
     profile.host.awaited.insert(kernel);
   for (const std::string &kernel : dispatcher.inOrder)
     profile.host.inOrder.insert(kernel);
+  for (Interference &set : profile.interference)
+    if (set.communication && dispatcher.computeBeside)
+      set.computeSpeed = *dispatcher.computeBeside;
 }
 
 /// Finds the entry of the precision that is for the profile's device.

@@ -31,7 +31,7 @@ const char *const toy = R"({
                            {"kernel": "matmul", "params": [1], "times": 3, "source": "s"}]}],
   "dispatchers": [
     {"name": "plain", "awaited": ["all_to_all_v"], "in_order": ["all_to_all"], "counts_s": 6e-6, "source": "s"},
-    {"name": "fused", "once": true, "inside_share": 0.5, "kernels": [{"names": ["dispatch"], "launch_s": 0, "source": "s"}],
+    {"name": "fused", "once": true, "compute_beside": 0.75, "inside_share": 0.5, "kernels": [{"names": ["dispatch"], "launch_s": 0, "source": "s"}],
      "runs": [{"needs": {"schedule": ["once:rank"]}, "reason": "it sends once", "source": "s"}],
      "networks": [{"network": "efa", "fixed_s": 1, "between_share": 0.25, "message_s": 1000, "source": "s"},
                   {"devices": ["B2"], "inside_share": 0.25, "source": "s"}], "source": "s"}
@@ -196,6 +196,16 @@ TEST(FrameworkProfile, Dispatches) {
   phase.raggedRows = 16;
   phase.phases = 2;
   EXPECT_EQ(phase.getRowBytes(), 4);
+}
+
+/// Kernels of a dispatcher occupy a part of the device.
+TEST(FrameworkProfile, SlowsComputationBesideExchanges) {
+  ClusterProfile profile = makeToyPair();
+  profile.interference = {{true, true, false, 0.9, 0.5, 1}, {true, false, true, 0.9, 1, 0.5}};
+  llvm::cantFail(parseOrFail().apply(profile, {"fused", ""}));
+  EXPECT_EQ(profile.interference[0].computeSpeed, 0.75);
+  EXPECT_EQ(profile.interference[0].communicationSpeed, 0.5);
+  EXPECT_EQ(profile.interference[1].computeSpeed, 0.9);
 }
 
 TEST(FrameworkProfile, KnowsMeasuredSteps) {

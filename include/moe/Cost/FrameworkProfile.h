@@ -63,8 +63,10 @@ struct Dispatcher {
   std::vector<std::string> awaited;      ///< as in HostIssue
   std::vector<std::string> inOrder;      ///< as in HostIssue
   std::optional<double> countsSeconds;   ///< as in HostIssue
-  std::vector<PlanRule> runs;            ///< needs of this part
-  bool isPlanned = true;                 ///< whether the planner tries it
+  /// Speed of computation beside communication, instead of the profile's: exchanges occupy a part of the device.
+  std::optional<double> computeBeside;
+  std::vector<PlanRule> runs; ///< needs of this part
+  bool isPlanned = true;      ///< whether the planner tries it
   PartPlaces places;
   std::vector<FrameworkArgument> arguments;
 };
