@@ -388,12 +388,13 @@ def get_kind(group):
     return "other"
 
 
-def measure_pairs(figures, data, rows):
-    """By kind: the errors of the logarithms of ratios, and whether the signs are right, for differences above 3%."""
+def measure_pairs(figures, data, rows, is_strict=True):
+    """By kind: the errors of the logarithms of ratios, and whether the signs are right, for differences above 3%. Steps of a strict group differ in
+    one thing."""
     kinds = {}
     for group, one, other in get_pairs(data, rows):
         measured = math.log(one["step_ms"] / other["step_ms"])
-        if not group["strict"] or abs(measured) < math.log(1.03):
+        if group["strict"] != is_strict or abs(measured) < math.log(1.03):
             continue
         predicted = math.log(figures[one["id"]]["step_ms"] / figures[other["id"]]["step_ms"])
         kind = get_kind(group) + (", AWS" if one["source"].startswith("awslabs") else "")
@@ -457,9 +458,11 @@ def make_narrow_table(figures, rows):
 
 def make_pair_table(figures, data, rows):
     kinds = measure_pairs(figures, data, rows)
+    loose = measure_pairs(figures, data, rows, is_strict=False)
     every = [pair for of in kinds.values() for pair in of]
+    others = [(f"{kind}, and other things", of) for kind, of in sorted(loose.items()) if kind.startswith(("overlap", "recompute"))]
     lines = [[kind, len(of), f"{statistics.mean(error for error, _ in of):.2f}", f"{sum(right for _, right in of) / len(of):.0%}"]
-             for kind, of in [*sorted(kinds.items()), ("all", every)] if of]
+             for kind, of in [*sorted(kinds.items()), ("all", every), *others] if of]
     return make_table(["difference", "pairs", "mean error of the ratio's logarithm", "right order"], lines)
 
 
