@@ -269,9 +269,16 @@ static std::vector<int32_t> concentratedChoices(const moert_routing &op) {
   return experts;
 }
 
+/// Whether further passes serve the rows of a layer that do not fit. Each pass has a window of the rows.
+static bool hasPasses(const Plan &plan) {
+  auto isWindow = [](const Op &op) { return op.name == "window"; };
+  return std::ranges::any_of(plan.programs(false),
+                             [&](const Program &program) { return std::ranges::any_of(program.ops, isWindow); });
+}
+
 Routing Routing::concentrated(const Plan &plan) {
   Routing routing;
-  if (!plan.metadata.reference || !findLayers(plan, routing.layers).ok() || routing.layers.empty())
+  if (!hasPasses(plan) || !plan.metadata.reference || !findLayers(plan, routing.layers).ok() || routing.layers.empty())
     return {};
   std::vector<RoutingLine> &lines = routing.iterations.emplace_back(routing.layers.size());
   for (size_t i = 0; i < lines.size(); ++i)

@@ -65,8 +65,8 @@ public:
   static Status open(const Options &options, const Plan &plan, Routing &routing);
 
   /// Routing that forces all tokens of each layer to the same experts, which have no shadows, so that experts overflow
-  /// and further passes run. Forces nothing if the plan has no MoE layers, or if they do not match those of its
-  /// reference.
+  /// and further passes run. Forces nothing if the plan has no further passes, or if its layers do not match those of
+  /// its reference.
   static Routing concentrated(const Plan &plan);
 
   /// Routing for another run of the plan or the reference: it chooses what `this` kept or forced, and keeps its own
