@@ -37,7 +37,8 @@ def check(tools, case, folder, log):
     # There are enough micro-batches that most of the step is not simulated.
     # The explanation of --json would take most of the time.
     answer = ask(tools, "moe-plan", MODEL[0], "8", "hgx-h100", *MODEL[1:], "--global-batch=128", "--batch=1", *flags)
-    options = re.search(r"^ +(--parallel=.*)$", answer, re.MULTILINE)[1].split()
+    # A line of the answer ends in a backslash if its options go on.
+    options = re.search(r"^ +(--parallel=(?:.*\\\n)*.*)$", answer, re.MULTILINE)[1].replace("\\\n", " ").split()
     planned = float(re.search(r"^step +([\d.]+) ms:", answer, re.MULTILINE)[1]) / 1e3
     whole = json.loads(ask(tools, "moe-sim", *MODEL, "--whole-model", "--cluster=hgx-h100", "--dtype=bf16", "--optimizer=adam", *options, "--json"))["step_s"]
     log.append(f"{planned:.5g} s planned, {whole:.5g} s simulated, {planned / whole - 1:+.2%}")
