@@ -113,9 +113,9 @@ namespace {
 /// Finds orders by list scheduling. The next op is the one that can begin first, after a head start of its stretch of
 /// the list. Stretches end at exchanges. Local search finds their head starts. Equal stretches, as those of equal
 /// blocks, have the same one, so that the search is as good for many blocks as for few.
-/// An op counts as able to begin when its list comes to it at a steady pace, so that all lists end together. Otherwise
-/// the list with less work would run ahead. The rest of the other one would have nothing beside it, and values of both
-/// would be kept.
+/// Computation counts as able to begin when its list comes to it at a steady pace, so that all lists end together.
+/// Otherwise the list with less work would run ahead. The rest of the other one would have nothing beside it, and
+/// values of both would be kept.
 class WindowSearch {
 public:
   explicit WindowSearch(ArrayRef<TimedOp> ops);
@@ -210,8 +210,9 @@ std::pair<std::vector<uint32_t>, double> WindowSearch::order() const {
     for (auto [list, at] : llvm::zip(lists, next)) {
       if (at == list.size() || !canRun(clock, list[at]))
         continue;
-      double begin = std::max(clock.getBegin(ops[list[at]]), due[list[at]] * pace);
-      double rank = begin - headStarts[stretchOf[list[at]]];
+      const TimedOp &op = ops[list[at]];
+      double paced = op.lane == 0 ? due[list[at]] * pace : 0;
+      double rank = std::max(clock.getBegin(op), paced) - headStarts[stretchOf[list[at]]];
       if (!first || rank < least) {
         first = list[at];
         least = rank;

@@ -33,8 +33,8 @@
 // CHECK-NEXT: moe.all_to_all{{.*}}<1 of 2>, moe.stage = #moe.stage<0>
 // CHECK-NEXT: factor = 4.{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward>
 // CHECK-NEXT: factor = 6.{{.*}}<0 of 2>, moe.stage = #moe.stage<0, weights>
-// CHECK-NEXT: factor = 3.{{.*}}<1 of 2>, moe.stage = #moe.stage<0>
 // CHECK-NEXT: moe.all_to_all{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward>
+// CHECK-NEXT: factor = 3.{{.*}}<1 of 2>, moe.stage = #moe.stage<0>
 // CHECK-NEXT: factor = 5.{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward>
 // CHECK-NEXT: factor = 4.{{.*}}<1 of 2>, moe.stage = #moe.stage<0, backward>
 // CHECK-NEXT: moe.all_to_all{{.*}}<1 of 2>, moe.stage = #moe.stage<0, backward>
