@@ -10,16 +10,16 @@
 // SIDE: factor = 2.{{.*}}<0 of 2>, moe.ring = #moe.ring<"r.0", 1>, moe.stage = #moe.stage<0>
 // SIDE-NEXT: moe.all_to_all{{.*}}<0 of 2>, moe.stage = #moe.stage<0>
 // SIDE-NEXT: factor = 2.{{.*}}<1 of 2>, moe.ring = #moe.ring<"r.1", 1>, moe.stage = #moe.stage<0>
-// SIDE-NEXT: factor = 3.{{.*}}<0 of 2>, moe.stage = #moe.stage<0>
 // SIDE-NEXT: moe.all_to_all{{.*}}<1 of 2>, moe.stage = #moe.stage<0>
+// SIDE-NEXT: factor = 3.{{.*}}<0 of 2>, moe.stage = #moe.stage<0>
 // SIDE-NEXT: factor = 3.{{.*}}<1 of 2>, moe.stage = #moe.stage<0>
 // SIDE-NEXT: factor = 4.{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward>
 // SIDE-NEXT: moe.all_to_all{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward>
 // SIDE-NEXT: factor = 6.{{.*}}<0 of 2>, moe.stage = #moe.stage<0, weights>
 // SIDE-NEXT: factor = 4.{{.*}}<1 of 2>, moe.stage = #moe.stage<0, backward>
 // SIDE-NEXT: factor = 6.{{.*}}<1 of 2>, moe.stage = #moe.stage<0, weights>
-// SIDE-NEXT: factor = 5.{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward>
 // SIDE-NEXT: moe.all_to_all{{.*}}<1 of 2>, moe.stage = #moe.stage<0, backward>
+// SIDE-NEXT: factor = 5.{{.*}}<0 of 2>, moe.stage = #moe.stage<0, backward>
 // SIDE-NEXT: factor = 5.{{.*}}<1 of 2>, moe.stage = #moe.stage<0, backward>
 
 // One device and two micro-batches. The forward of the second one and the backward of the first one are a window: each
