@@ -132,10 +132,10 @@ private:
 
   void findStretches();
   void setDue();
-  /// Sets the pace. Returns the order without head starts, and its period in `least`.
-  std::vector<uint32_t> startAtBestPace(double bound, double &least);
   /// An order by the current head starts and pace, and its period.
   std::pair<std::vector<uint32_t>, double> order() const;
+  /// Makes such an order, keeps it if it is the best so far, and returns its period.
+  double tryOrder();
   bool canRun(const Clock &clock, uint32_t op) const;
 
   ArrayRef<TimedOp> ops;
@@ -146,6 +146,12 @@ private:
   std::vector<double> due;         ///< by op: when it begins at a steady pace, as a share of the period
   double unit = 0;                 ///< mean seconds of an exchange
   double pace = 0;                 ///< the period that the lists are paced for
+  struct {
+    std::vector<uint32_t> order;
+    double seconds = HUGE_VAL;
+    SmallVector<double> headStarts;
+    double pace = 0;
+  } best; ///< the shortest order so far, and what made it
 };
 } // namespace
 
@@ -226,20 +232,11 @@ std::pair<std::vector<uint32_t>, double> WindowSearch::order() const {
   return {std::move(order), clock.getPeriod()};
 }
 
-std::vector<uint32_t> WindowSearch::startAtBestPace(double bound, double &least) {
-  std::vector<uint32_t> best;
-  double bestPace = 0;
-  for (double share : kPaces) {
-    pace = share * bound;
-    auto [other, seconds] = order();
-    if (seconds >= least)
-      continue;
-    least = seconds;
-    best = std::move(other);
-    bestPace = pace;
-  }
-  pace = bestPace;
-  return best;
+double WindowSearch::tryOrder() {
+  auto [other, seconds] = order();
+  if (seconds < best.seconds)
+    best = {std::move(other), seconds, headStarts, pace};
+  return seconds;
 }
 
 std::vector<uint32_t> WindowSearch::run() {
@@ -250,17 +247,18 @@ std::vector<uint32_t> WindowSearch::run() {
   for (const TimedOp &op : ops)
     busy[op.lane] += op.seconds;
   // Lower bound of the period: the busy time of the busiest lane. Search ends near it.
-  double bound = *llvm::max_element(busy), enough = nearlyBound * bound, least = HUGE_VAL;
-  std::vector<uint32_t> best = startAtBestPace(bound, least);
+  double bound = *llvm::max_element(busy), enough = nearlyBound * bound;
+  for (double share : kPaces) {
+    pace = share * bound;
+    tryOrder();
+  }
   // Fixed seed, so that every run gives the same order.
   std::minstd_rand random(1);
   auto choose = [&](size_t count) { return random() % count; };
-  SmallVector<double> bestStarts = headStarts;
-  double bestPace = pace;
-  for (int round = 0; round < kRounds && least > enough; ++round) {
+  for (int round = 0; round < kRounds && best.seconds > enough; ++round) {
     // Starts from the best order so far, or from one of another pace in which a list as a whole is ahead of the others.
-    headStarts = bestStarts;
-    pace = round % 2 == 1 ? kPaces[choose(std::size(kPaces))] * bound : bestPace;
+    headStarts = best.headStarts;
+    pace = round % 2 == 1 ? kPaces[choose(std::size(kPaces))] * bound : best.pace;
     if (round % 2 == 1)
       for (ArrayRef<uint32_t> list : lists) {
         double all = kHeadStarts[choose(std::size(kHeadStarts))] * unit;
@@ -268,24 +266,16 @@ std::vector<uint32_t> WindowSearch::run() {
           headStarts[stretchOf[op]] = all;
       }
     double current = HUGE_VAL;
-    for (int tries = 0; tries < kTries && least > enough; ++tries) {
+    for (int tries = 0; tries < kTries && best.seconds > enough; ++tries) {
       double &headStart = headStarts[choose(headStarts.size())];
       double before = std::exchange(headStart, kHeadStarts[choose(std::size(kHeadStarts))] * unit);
-      auto [other, seconds] = order();
-      if (seconds > current) {
+      if (double seconds = tryOrder(); seconds > current)
         headStart = before;
-        continue;
-      }
-      current = seconds;
-      if (seconds >= least)
-        continue;
-      least = seconds;
-      best = std::move(other);
-      bestStarts = headStarts;
-      bestPace = pace;
+      else
+        current = seconds;
     }
   }
-  return best;
+  return best.order;
 }
 
 //===----------------------------------------------------------------------===//
