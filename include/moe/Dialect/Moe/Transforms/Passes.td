@@ -251,7 +251,8 @@ def MoeOrderMicroBatches : MoePass<"moe-order-micro-batches"> {
       several stages for each device, stage s is on device s mod devices, and the order is interleaved 1F1B (Narayanan et
       al., SC 2021, section 2.2). The number of micro-batches is then a multiple of devices.
     - `1f1b-overlap`: 1F1B, in which a device orders the ops of a forward and of the next backward together, so that
-      exchanges of one run beside computation of the other. It keeps a few blocks more than interleaved 1F1B. On one device it orders the forward of a micro-batch and the backward of the one before together.
+      exchanges of one run beside computation of the other. It keeps a few blocks more than interleaved 1F1B. On one
+      device it orders the forward of a micro-batch and the backward of the one before together.
     - `zb-h1` (Qi et al., ICLR 2024): 1F1B, in which device d postpones the gradients of weights by d micro-batches. The
       bubble is about a third of that of 1F1B. The first device keeps as many micro-batches as in 1F1B, and the others
       keep no more. It needs one stage for each device.
