@@ -15,7 +15,7 @@ import statistics
 import tempfile
 
 import steps
-from pages import FOLDER, load, make_table
+from pages import make_table
 
 
 def get_arguments(row):
@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("ids")
     options = parser.parse_args()
-    known = {row["id"]: row for row in load(os.path.join(FOLDER, "steps.json"))["rows"]}
+    known = {row["id"]: row for row in steps.load_data()["rows"]}
     rows = [known[name] for name in options.ids.split(",")]
     tasks = [(row, anchor) for anchor in (None, *rows) for row in rows if row is not anchor]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as executor:

@@ -72,9 +72,11 @@ def get_source(row):
     return parts[0]
 
 
-def add_recipe(row):
-    """The row with the keys that another row tells."""
-    return row | next((keys for start, keys in SAME_RECIPE.items() if row["id"].startswith(start)), {})
+def load_data():
+    """steps.json, with the keys of rows that another row tells."""
+    data = load(os.path.join(FOLDER, "steps.json"))
+    data["rows"] = [row | next((keys for start, keys in SAME_RECIPE.items() if row["id"].startswith(start)), {}) for row in data["rows"]]
+    return data
 
 
 def why_not(row):
@@ -582,8 +584,7 @@ def main(arguments=None):
     for name in ("again", "whole", "calibrate", "pages"):
         parser.add_argument(f"--{name}", action="store_true")
     options = parser.parse_args(arguments)
-    data, figures = load(os.path.join(FOLDER, "steps.json")), load(FIGURES, {})
-    data["rows"] = [add_recipe(row) for row in data["rows"]]
+    data, figures = load_data(), load(FIGURES, {})
     rows = [row for row in data["rows"] if not why_not(row)]
     if options.bin:
         predict_all(options, rows, figures)

@@ -17,7 +17,7 @@ import answers  # noqa: E402
 import pages  # noqa: E402
 import steps  # noqa: E402
 
-DATA, FIGURES = pages.load(os.path.join(ROOT, "benchmarks", "steps.json")), pages.load(steps.FIGURES)
+DATA, FIGURES = steps.load_data(), pages.load(steps.FIGURES)
 ROWS = [row for row in DATA["rows"] if not steps.why_not(row)]
 PREDICTED = [row for row in ROWS if "step_ms" in FIGURES.get(row["id"], {})]
 
