@@ -102,6 +102,7 @@ Status CallerDevice::connect() {
   for (size_t i = 0; i < groups.size(); ++i) {
     if (groups[i].size == 1)
       continue;
+    MOERT_RETURN_IF_ERROR(loadNccl());
     void *comm = nullptr;
     MOERT_RETURN_IF_ERROR(askCommunicator(groups[i], comm));
     comms[i] = static_cast<ncclComm_t>(comm);

@@ -397,6 +397,9 @@ static Status chooseDevice(const ProcessPlace &place, int64_t world, int &device
   cudaDeviceProp properties;
   MOERT_RETURN_IF_ERROR(check(cudaGetDeviceProperties(&properties, device), "cannot read the device's properties"));
   uuid.assign(properties.uuid.bytes, sizeof(properties.uuid.bytes));
+  // Tests of NCCL on a machine with one GPU.
+  if (std::getenv("MOERT_TEST_SHARE_GPU"))
+    uuid += " of rank " + std::to_string(place.rank);
   return {};
 }
 
@@ -405,6 +408,10 @@ static Status prepare(std::span<const Program> programs, const std::vector<Group
                       int device, const BackendOptions &options, std::unique_ptr<Lanes> &lanes) {
   MOERT_RETURN_IF_ERROR(check(cudaSetDevice(device), "cannot use the device"));
   MOERT_RETURN_IF_ERROR(noteMemoryAtFirst());
+#if MOERT_HAS_NCCL
+  if (place.size > 1)
+    MOERT_RETURN_IF_ERROR(loadNccl());
+#endif
   lanes = std::make_unique<Lanes>();
   MOERT_RETURN_IF_ERROR(Lanes::create(programs, groups, {place.rank}, place.size, deviceOptions(options), *lanes));
   return lanes->reserve();

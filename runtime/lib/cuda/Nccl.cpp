@@ -3,6 +3,7 @@
 #include "cuda/Nccl.h"
 #include "core/Attributes.h"
 #include "cuda/Copies.h"
+#include "cuda/NcclLibrary.h"
 #include "host/Collectives.h"
 
 #include <algorithm>
@@ -112,13 +113,9 @@ Status swapMessages(const Messages &messages, int64_t self, ncclComm_t comm, cud
 Status swapEven(const Messages &messages, ncclComm_t comm, cudaStream_t stream) {
   if (!messages.areEven())
     return Status::error(MOERT_ERROR_INTERNAL, "expected messages of one size");
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-  return check(ncclAlltoAll(messages.sent[0].data, messages.received[0].data,
-                            static_cast<size_t>(messages.sent[0].bytes), ncclUint8, comm, stream),
+  return check(findAllToAll()(messages.sent[0].data, messages.received[0].data,
+                              static_cast<size_t>(messages.sent[0].bytes), ncclUint8, comm, stream),
                "ncclAlltoAll", comm);
-#else
-  return Status::error(MOERT_ERROR_INTERNAL, "this NCCL has no all-to-all");
-#endif
 }
 
 } // namespace
@@ -375,7 +372,7 @@ Status Nccl::makeMessages(const Place &place, Messages::Own own, Messages &messa
 /// Sends one message to each other member, all at once.
 Status Nccl::exchange(const Place &place, int64_t &received) {
   const Members &members = place.members;
-  const bool isEven = NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0) && isWhole(place.call);
+  const bool isEven = isWhole(place.call) && findAllToAll();
   Messages messages;
   MOERT_RETURN_IF_ERROR(makeMessages(place, isEven ? Messages::Own::Message : Messages::Own::Copied, messages));
   received = messages.receivedBytes();

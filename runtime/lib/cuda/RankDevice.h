@@ -6,6 +6,7 @@
 #include "cuda/CudaDevice.h"
 #if MOERT_HAS_NCCL
 #include "cuda/Nccl.h"
+#include "cuda/NcclLibrary.h"
 #endif
 
 #include <map>

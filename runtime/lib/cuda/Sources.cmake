@@ -61,3 +61,5 @@ set(MOERT_NCCL_SOURCES
   Nccl.cpp
   NcclMemory.cpp)
 list(TRANSFORM MOERT_NCCL_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+# NCCL's functions, from the library that is loaded at run time.
+set(MOERT_NCCL_LOADER_SOURCES ${CMAKE_CURRENT_LIST_DIR}/NcclLibrary.cpp)
