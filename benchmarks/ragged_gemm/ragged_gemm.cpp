@@ -49,6 +49,8 @@ public:
     for (int64_t at = 0; at < elements; at += size)
       require(cudaMemcpy(data() + at, pattern.data(),
                          static_cast<size_t>(std::min(size, elements - at) * kElementBytes), cudaMemcpyDefault));
+    // Copies from pageable memory return when it is read, and other streams do not wait for the legacy stream.
+    require(cudaStreamSynchronize(nullptr));
   }
   uint16_t *data() const { return static_cast<uint16_t *>(memory.get()); }
 

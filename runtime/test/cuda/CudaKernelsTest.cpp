@@ -125,6 +125,8 @@ public:
                 cudaSuccess);
       views.push_back(viewOf(operand, operand.dtype, data));
     }
+    // Copies from pageable memory return when it is read, and the tests' streams do not wait for the legacy stream.
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
   }
   void read(std::vector<Operand> &operands) const {
     for (size_t i = 0; i < operands.size(); ++i)
