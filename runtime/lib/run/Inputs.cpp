@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 namespace moert::run {
 namespace {
@@ -61,11 +63,24 @@ Status fillIntegers(const Value &value, uint64_t key, Tensor &tensor) {
   return {};
 }
 
+/// Calls `body` with ranges of elements, on all processors if there are many elements. A layer may have 10^9 of them,
+/// each of which takes 15 ns.
+template <class Body> void forRanges(int64_t elements, Body body) {
+  constexpr int64_t kLeast = int64_t(1) << 20; // starting a thread takes less than a hundredth of these
+  const int64_t count = std::clamp<int64_t>(elements / kLeast, 1, std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> threads;
+  for (int64_t i = 1; i < count; ++i)
+    threads.emplace_back([=] { body(elements * i / count, elements * (i + 1) / count); });
+  body(0, elements / count);
+}
+
 /// Sets all elements to one number, such as the first state of an optimizer.
 Status fillEverywhere(const Value &value, double number, Tensor &tensor) {
   MOERT_RETURN_IF_ERROR(Tensor::allocate(value, tensor));
-  for (int64_t i = 0, e = value.elements(); i < e; ++i)
-    setElement(tensor.as<char>(), value.dtype, i, number);
+  forRanges(value.elements(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      setElement(tensor.as<char>(), value.dtype, i, number);
+  });
   return {};
 }
 
@@ -85,9 +100,11 @@ Status fillRandom(const Value &value, uint64_t seed, Tensor &tensor) {
   if (value.role == "state" || value.role == "rate")
     return fillEverywhere(value, value.role == "rate" ? 1e-3 : 0, tensor);
   MOERT_RETURN_IF_ERROR(Tensor::allocate(value, tensor));
-  double factor = deviation(value);
-  for (int64_t i = 0, e = value.elements(); i < e; ++i)
-    setElement(tensor.as<char>(), value.dtype, i, factor * nearNormal(key, static_cast<uint64_t>(i)));
+  const double factor = deviation(value);
+  forRanges(value.elements(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      setElement(tensor.as<char>(), value.dtype, i, factor * nearNormal(key, static_cast<uint64_t>(i)));
+  });
   return {};
 }
 
