@@ -6,6 +6,7 @@
 #include "cuda/Map.cuh"
 
 #include <climits>
+#include <cstdlib>
 #include <iostream>
 
 namespace moert::cuda {
@@ -254,12 +255,27 @@ Status clearUntaken(const Target &target, const CudnnParts &parts, View gradK, V
   return {};
 }
 
+/// Use of cuDNN that MOERT_CUDNN demands. Measurements compare cuDNN with the kernels of this library.
+Status readDemand(std::string &demand) {
+  const char *text = std::getenv("MOERT_CUDNN");
+  demand = text ? text : "";
+  return demand.empty() || demand == "always" || demand == "never"
+             ? Status()
+             : invalid("MOERT_CUDNN: expected always or never but got '", demand, "'");
+}
+
 /// Finds the graph of a call. Null if the kernels of this library compute the call.
 Status findGraph(const Target &target, const AttentionInputs &inputs, const AttentionOptions &options, bool isGradient,
                  CudnnParts &parts, CudnnGraph *&graph) {
   graph = nullptr;
-  return canUseCudnn(target, inputs, options, isGradient, parts) ? target.device.cudnn.find(target, parts, graph)
-                                                                 : Status();
+  std::string demand;
+  MOERT_RETURN_IF_ERROR(readDemand(demand));
+  if (demand != "never" && canUseCudnn(target, inputs, options, isGradient, parts))
+    MOERT_RETURN_IF_ERROR(target.device.cudnn.find(target, parts, graph));
+  if (!graph && demand == "always" && isNarrow(inputs.q.dtype))
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "cuDNN cannot compute '", kindName(target.kind),
+                         "', but MOERT_CUDNN=always demands it");
+  return {};
 }
 
 bool areAllAligned(std::initializer_list<View> operands) {

@@ -6,6 +6,8 @@
 #include "cuda/CudaKernels.h"
 #include "cuda/CudnnAttention.h"
 
+#include <cstdlib>
+
 #ifdef MOERT_CUDA_EMULATION
 #include "emulation/Emulation.h"
 #endif
@@ -186,9 +188,8 @@ TEST_F(CudnnAttentionTest, BuildsNoGraphWhileCapturing) {
   EXPECT_EQ(again, graph);
 }
 
-// A step finds the graphs of its calls.
-TEST_F(CudnnAttentionTest, BuildsGraphsBeforeSteps) {
-  const Case c = causalCase(20, 20, 4, 2);
+/// A call of causalCase(20, 20, 4, 2) in bf16.
+Call makeCall(const Case &c) {
   Call call;
   call.kind = Kind::Attention;
   attributes::Attention options;
@@ -202,13 +203,37 @@ TEST_F(CudnnAttentionTest, BuildsGraphsBeforeSteps) {
   options.set(call);
   const Views views = viewsOf(c, MOERT_BF16);
   std::copy_n(views.begin(), Lse + 1, call.views.begin());
-  const Status status = prepareAttention(target(), call);
+  return call;
+}
+
+// A step finds the graphs of its calls.
+TEST_F(CudnnAttentionTest, BuildsGraphsBeforeSteps) {
+  const Case c = causalCase(20, 20, 4, 2);
+  const Status status = prepareAttention(target(), makeCall(c));
   EXPECT_TRUE(status.ok()) << status.message;
   stream.isCapturing = true;
   CudnnGraph *graph = nullptr;
   ASSERT_TRUE(canUse(c, MOERT_BF16, false));
   EXPECT_TRUE(device.cudnn.find(target(), parts, graph).ok());
   EXPECT_NE(graph, nullptr);
+}
+
+// Measurements demand cuDNN, or leave it out.
+TEST_F(CudnnAttentionTest, DoesAsDemanded) {
+  const Call call = makeCall(causalCase(20, 20, 4, 2));
+  auto prepare = [&](const char *demand) {
+    ::setenv("MOERT_CUDNN", demand, 1);
+    const Status status = prepareAttention(target(), call);
+    ::unsetenv("MOERT_CUDNN");
+    return status.message;
+  };
+  EXPECT_EQ(prepare("sometimes"), "MOERT_CUDNN: expected always or never but got 'sometimes'");
+  EXPECT_EQ(prepare("never"), "");
+  EXPECT_EQ(device.cudnn.mostBytes(), 0);
+  EXPECT_EQ(prepare("always"), "");
+  EXPECT_GT(device.cudnn.mostBytes(), 0);
+  device.capability = 80;
+  EXPECT_EQ(prepare("always"), "cuDNN cannot compute 'attention', but MOERT_CUDNN=always demands it");
 }
 
 /// Expects cuDNN to compute both calls in the given numbers of runs, with the host's results.
