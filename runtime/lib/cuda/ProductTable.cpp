@@ -51,8 +51,8 @@ std::optional<ProductAlgorithm> ProductAlgorithm::parse(const std::string &text)
 // --- Methods -----------------------------------------------------------------
 
 const char *methodName(RaggedMethod method) {
-  constexpr const char *kNames[] = {"tiles",      "cutlass-cooperative", "cutlass-pingpong", "cublas-grouped",
-                                    "cublaslt-1", "cublaslt-2",          "cublaslt-4"};
+  constexpr const char *kNames[] = {"tiles",          "cutlass-cooperative", "cutlass-wide", "cutlass-pingpong",
+                                    "cublas-grouped", "cublaslt-1",          "cublaslt-2",   "cublaslt-4"};
   static_assert(std::size(kNames) == std::size(kRaggedMethods));
   return kNames[static_cast<size_t>(method)];
 }

@@ -92,16 +92,17 @@ enum class RaggedMethod {
   Tiles, ///< own kernel, 16-bit types. Reads offsets on the device
   /// CUTLASS's grouped kernel of some devices, 16-bit types, tiles of 256 x 128. Reads offsets on the device
   CutlassCooperative,
+  CutlassWide,     ///< the same with tiles of 128 x 256
   CutlassPingpong, ///< the same with tiles of 128 x 128
   CublasGrouped,   ///< one call of cuBLAS for all experts. The host reads the offsets
   CublasLt1,       ///< a call of cuBLASLt for each expert, on one stream. The host reads the offsets
   CublasLt2,       ///< the same on two streams
   CublasLt4,       ///< the same on four streams
 };
-constexpr RaggedMethod kRaggedMethods[] = {RaggedMethod::Tiles,           RaggedMethod::CutlassCooperative,
-                                           RaggedMethod::CutlassPingpong, RaggedMethod::CublasGrouped,
-                                           RaggedMethod::CublasLt1,       RaggedMethod::CublasLt2,
-                                           RaggedMethod::CublasLt4};
+constexpr RaggedMethod kRaggedMethods[] = {RaggedMethod::Tiles,         RaggedMethod::CutlassCooperative,
+                                           RaggedMethod::CutlassWide,   RaggedMethod::CutlassPingpong,
+                                           RaggedMethod::CublasGrouped, RaggedMethod::CublasLt1,
+                                           RaggedMethod::CublasLt2,     RaggedMethod::CublasLt4};
 /// Name of a method: "tiles", "cutlass-pingpong", "cublas-grouped", "cublaslt-1", ..
 const char *methodName(RaggedMethod method);
 std::optional<RaggedMethod> findMethod(std::string_view name);

@@ -19,16 +19,25 @@ constexpr bool hasKernels(int capability) {
   return (MOERT_HAS_CUTLASS_90 && capability == 90) || (MOERT_HAS_CUTLASS_100 && capability == 100);
 }
 
-template <int Capability>
-Status multiplyOn(const Target &target, const RaggedProduct &product, const GroupArrays &arrays, bool isPingpong) {
-  if constexpr (hasKernels(Capability)) {
-    using namespace cutlass_groups;
-    if (product.dtype == MOERT_BF16)
-      return isPingpong ? multiply<MOERT_BF16, Tile::Small, Capability>(target, product, arrays)
-                        : multiply<MOERT_BF16, Tile::Large, Capability>(target, product, arrays);
-    return isPingpong ? multiply<MOERT_F16, Tile::Small, Capability>(target, product, arrays)
-                      : multiply<MOERT_F16, Tile::Large, Capability>(target, product, arrays);
+template <int32_t Dtype, int Capability>
+Status multiplyTyped(const Target &target, const RaggedProduct &product, const GroupArrays &arrays, Tile tile) {
+  using cutlass_groups::multiply;
+  switch (tile) {
+  case Tile::Tall:
+    return multiply<Dtype, Tile::Tall, Capability>(target, product, arrays);
+  case Tile::Wide:
+    return multiply<Dtype, Tile::Wide, Capability>(target, product, arrays);
+  case Tile::Small:
+    break;
   }
+  return multiply<Dtype, Tile::Small, Capability>(target, product, arrays);
+}
+
+template <int Capability>
+Status multiplyOn(const Target &target, const RaggedProduct &product, const GroupArrays &arrays, Tile tile) {
+  if constexpr (hasKernels(Capability))
+    return product.dtype == MOERT_BF16 ? multiplyTyped<MOERT_BF16, Capability>(target, product, arrays, tile)
+                                       : multiplyTyped<MOERT_F16, Capability>(target, product, arrays, tile);
   return Status::error(MOERT_ERROR_UNSUPPORTED, "this build has no CUTLASS for the device");
 }
 
@@ -43,11 +52,11 @@ bool canUseCutlass(const Target &target, const RaggedProduct &product) {
          isAligned(product.a) && isAligned(product.b) && isAligned(product.c);
 }
 
-Status multiplyByCutlass(const Target &target, const RaggedProduct &product, View counts, bool isPingpong) {
+Status multiplyByCutlass(const Target &target, const RaggedProduct &product, View counts, Tile tile) {
   GroupArrays arrays;
   MOERT_RETURN_IF_ERROR(target.stream.groups->arraysOf(target, product, counts, arrays));
-  return target.device.capability == 90 ? multiplyOn<90>(target, product, arrays, isPingpong)
-                                        : multiplyOn<100>(target, product, arrays, isPingpong);
+  return target.device.capability == 90 ? multiplyOn<90>(target, product, arrays, tile)
+                                        : multiplyOn<100>(target, product, arrays, tile);
 }
 
 } // namespace moert::cuda

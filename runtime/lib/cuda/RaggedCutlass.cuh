@@ -21,9 +21,9 @@
 
 namespace moert::cuda::cutlass_groups {
 
-/// Schedule of tiles of one size on a compute capability. Two warp groups, or two multiprocessors, share a large tile.
-template <int Capability, Tile Size> struct Schedule;
-template <> struct Schedule<90, Tile::Large> {
+/// Schedule of tiles of one size on a compute capability. On 9.0, two warp groups share a large tile, or compute small
+/// tiles in turns. On 10.0, two multiprocessors share a tall tile.
+template <int Capability, Tile Size> struct Schedule {
   using Mainloop = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedCooperative;
   using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecializedCooperative;
 };
@@ -31,13 +31,13 @@ template <> struct Schedule<90, Tile::Small> {
   using Mainloop = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedPingpong;
   using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecializedPingpong;
 };
-template <> struct Schedule<100, Tile::Large> {
-  using Mainloop = cutlass::gemm::KernelPtrArrayTmaWarpSpecialized2SmSm100;
-  using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecialized2Sm;
-};
-template <> struct Schedule<100, Tile::Small> {
+template <Tile Size> struct Schedule<100, Size> {
   using Mainloop = cutlass::gemm::KernelPtrArrayTmaWarpSpecialized1SmSm100;
   using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecialized1Sm;
+};
+template <> struct Schedule<100, Tile::Tall> {
+  using Mainloop = cutlass::gemm::KernelPtrArrayTmaWarpSpecialized2SmSm100;
+  using Epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecialized2Sm;
 };
 
 /// A grouped kernel. T is CUTLASS's element type of the operands, C that of the result. The layouts are CUTLASS's.
@@ -45,9 +45,10 @@ template <class T, class C, class LayoutA, class LayoutB, Tile Size, int Capabil
   using LayoutC = cutlass::layout::RowMajor;
   using Architecture = std::conditional_t<Capability == 90, cutlass::arch::Sm90, cutlass::arch::Sm100>;
   using How = Schedule<Capability, Size>;
-  static constexpr int kAlignment = 16 / sizeof(T), kAlignmentC = 16 / sizeof(C), kParts = Size == Tile::Large ? 2 : 1;
-  using Shape = cute::Shape<cute::Int<128 * kParts>, cute::_128, cute::_64>;
-  using Cluster = cute::Shape<cute::Int<kParts>, cute::_1, cute::_1>;
+  static constexpr int kAlignment = 16 / sizeof(T), kAlignmentC = 16 / sizeof(C);
+  static constexpr TileShape kTile = shapeOf(Size);
+  using Shape = cute::Shape<cute::Int<kTile.rows>, cute::Int<kTile.columns>, cute::_64>;
+  using Cluster = cute::Shape<cute::Int<kTile.clusterRows>, cute::Int<kTile.clusterColumns>, cute::_1>;
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       Architecture, cutlass::arch::OpClassTensorOp, Shape, Cluster, cutlass::epilogue::collective::EpilogueTileAuto,
       float, float, C, LayoutC *, kAlignmentC, C, LayoutC *, kAlignmentC, typename How::Epilogue,

@@ -6,14 +6,18 @@
 
 namespace moert::cuda {
 
-static bool isCutlass(RaggedMethod method) {
-  return method == RaggedMethod::CutlassCooperative || method == RaggedMethod::CutlassPingpong;
+/// Tile of a method of CUTLASS. Empty for the other methods.
+static std::optional<Tile> tileOf(RaggedMethod method) {
+  for (Tile tile : kTiles)
+    if (methodOf(tile) == method)
+      return tile;
+  return std::nullopt;
 }
 
 bool canCompute(RaggedMethod method, const Target &target, const RaggedProduct &product) {
   if (method == RaggedMethod::Tiles)
     return canUseTiles(product);
-  if (isCutlass(method))
+  if (tileOf(method))
     return canUseCutlass(target, product);
   // The host must read the offsets, which is impossible in a graph.
   return !target.stream.isCapturing;
@@ -72,8 +76,8 @@ Status multiplyRagged(const Target &target, RaggedMethod method, const RaggedPro
       product.experts == 0 || product.n == 0 || (product.isWeightGradient() ? product.k : product.rows) == 0;
   if (isEmpty)
     return {};
-  if (isCutlass(method))
-    return multiplyByCutlass(target, product, counts, method == RaggedMethod::CutlassPingpong);
+  if (const std::optional<Tile> tile = tileOf(method))
+    return multiplyByCutlass(target, product, counts, *tile);
   if (method != RaggedMethod::Tiles)
     return multiplyByCublas(target, method, product, counts);
   const int64_t *offsets = nullptr;
@@ -82,11 +86,11 @@ Status multiplyRagged(const Target &target, RaggedMethod method, const RaggedPro
 }
 
 /// First method that can compute the product. Methods that read offsets on the device come first, so that the host need
-/// not wait. Large tiles suit experts that have many rows.
-static std::optional<RaggedMethod> firstMethod(const RaggedProduct &product, const RaggedChoices::CanCompute &can) {
-  const bool hasManyRows = product.isWeightGradient() || product.rows >= 256 * product.experts;
-  for (RaggedMethod method : {hasManyRows ? RaggedMethod::CutlassCooperative : RaggedMethod::CutlassPingpong,
-                              RaggedMethod::Tiles, RaggedMethod::CublasGrouped})
+/// not wait.
+static std::optional<RaggedMethod> firstMethod(const RaggedProduct &product, int capability,
+                                               const RaggedChoices::CanCompute &can) {
+  for (RaggedMethod method :
+       {methodOf(chooseTile(product, capability)), RaggedMethod::Tiles, RaggedMethod::CublasGrouped})
     if (can(method))
       return method;
   return std::nullopt;
@@ -98,7 +102,7 @@ Status multiplyRagged(const Target &target, const RaggedProduct &product, View c
   if (!method)
     method = target.device.choices.choose(product, can);
   if (!method)
-    method = firstMethod(product, can);
+    method = firstMethod(product, target.device.capability, can);
   return method ? multiplyRagged(target, *method, product, counts) : target.stream.checkMayWait();
 }
 

@@ -8,6 +8,7 @@
 #define MOERT_CUDA_RAGGEDPRODUCTS_H
 
 #include "cuda/Context.h"
+#include "cuda/RaggedWork.h"
 
 namespace moert::cuda {
 
@@ -25,7 +26,7 @@ bool canUseTiles(const RaggedProduct &product);
 Status multiplyByTiles(const Target &target, const RaggedProduct &product, const int64_t *offsets);
 
 bool canUseCutlass(const Target &target, const RaggedProduct &product);
-Status multiplyByCutlass(const Target &target, const RaggedProduct &product, View counts, bool isPingpong);
+Status multiplyByCutlass(const Target &target, const RaggedProduct &product, View counts, Tile tile);
 
 } // namespace moert::cuda
 

@@ -38,6 +38,7 @@ set(MOERT_CUDA_SOURCES
   RaggedGroups.cu
   RaggedProducts.cpp
   RaggedTiles.cu
+  RaggedWork.cpp
   Ranks.cu
   RoutingTables.cpp)
 list(TRANSFORM MOERT_CUDA_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)

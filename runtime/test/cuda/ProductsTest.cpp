@@ -173,8 +173,9 @@ TEST(CudaProductsTest, CutlassIsOfTwoDevices) {
   RaggedProduct product{RaggedProduct::Pass::Forward, MOERT_BF16, 4, 30, 8, 16};
   for (auto [capability, isOfCutlass] : {std::pair(80, false), {90, true}, {100, true}, {103, false}, {120, false}}) {
     device.capability = capability;
-    for (RaggedMethod method : {RaggedMethod::CutlassCooperative, RaggedMethod::CutlassPingpong})
-      EXPECT_EQ(canCompute(method, {device, stream, Kind::GroupedMatmul, 0}, product), isOfCutlass) << capability;
+    for (Tile tile : kTiles)
+      EXPECT_EQ(canCompute(methodOf(tile), {device, stream, Kind::GroupedMatmul, 0}, product), isOfCutlass)
+          << capability;
   }
 }
 

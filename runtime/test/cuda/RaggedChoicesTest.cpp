@@ -114,9 +114,10 @@ TEST(RaggedChoicesTest, Errors) {
       {R"({"moert_products": 1})", "missing key 'choices'"},
       {R"({"moert_products": 1, "choices": {}})", "'choices': expected an array but got object"},
       {R"({"moert_products": 1, "choices": [], "more": 1})", "unknown key 'more', expected one of 'moert_products', "},
-      {of(kForward, R"("method": "fast")"), "'choices[0].method': expected the method tiles, cutlass-cooperative, "
-                                            "cutlass-pingpong, cublas-grouped, cublaslt-1, cublaslt-2 or cublaslt-4 "
-                                            "but got 'fast'"},
+      {of(kForward, R"("method": "fast")"),
+       "'choices[0].method': expected the method tiles, cutlass-cooperative, "
+       "cutlass-wide, cutlass-pingpong, cublas-grouped, cublaslt-1, cublaslt-2 or cublaslt-4 "
+       "but got 'fast'"},
       {of(kForward, method + R"(, "speed": 1)"), "'choices[0]': unknown key 'speed'"},
       {of(R"("pass": "backward", "transposed": false, "dtype": "bf16")", method),
        "'choices[0].pass': expected 'forward' or 'weight_gradient' but got \"backward\""},

@@ -63,8 +63,8 @@ Status multiply(const Target &target, const RaggedProduct &product, const GroupA
   return Dtype == MOERT_BF16 ? enqueue<Bf16>(target, product, arrays) : enqueue<Half>(target, product, arrays);
 }
 #define MOERT_KERNELS(dtype, capability)                                                                               \
-  template Status multiply<dtype, Tile::Large, capability>(const Target &, const RaggedProduct &,                      \
-                                                           const GroupArrays &);                                       \
+  template Status multiply<dtype, Tile::Tall, capability>(const Target &, const RaggedProduct &, const GroupArrays &); \
+  template Status multiply<dtype, Tile::Wide, capability>(const Target &, const RaggedProduct &, const GroupArrays &); \
   template Status multiply<dtype, Tile::Small, capability>(const Target &, const RaggedProduct &, const GroupArrays &);
 MOERT_KERNELS(MOERT_BF16, 90)
 MOERT_KERNELS(MOERT_BF16, 100)
