@@ -10,13 +10,21 @@
 #ifndef MOERT_HAS_CUTLASS_100
 #define MOERT_HAS_CUTLASS_100 0
 #endif
+#ifndef MOERT_CUTLASS_100_IS_FAMILY
+#define MOERT_CUTLASS_100_IS_FAMILY 0
+#endif
 
 namespace moert::cuda {
 namespace {
 
+/// Whether a device runs the kernels of compute capability 10.0: all of its family, if nvcc compiled them for it.
+constexpr bool isLike100(int capability) {
+  return capability == 100 || (MOERT_CUTLASS_100_IS_FAMILY && capability / 10 == 10);
+}
+
 /// Whether this build has CUTLASS's kernels for a compute capability. They use instructions that other devices lack.
 constexpr bool hasKernels(int capability) {
-  return (MOERT_HAS_CUTLASS_90 && capability == 90) || (MOERT_HAS_CUTLASS_100 && capability == 100);
+  return (MOERT_HAS_CUTLASS_90 && capability == 90) || (MOERT_HAS_CUTLASS_100 && isLike100(capability));
 }
 
 template <int32_t Dtype, int Capability>

@@ -58,7 +58,7 @@ template <class T> Status enqueue(const Target &target, const RaggedProduct &pro
 
 template <int32_t Dtype, Tile Size, int Capability>
 Status multiply(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
-  if (product.dtype != Dtype || target.device.capability != Capability)
+  if (product.dtype != Dtype || target.device.capability / 10 != Capability / 10)
     return Status::error(MOERT_ERROR_INTERNAL, "CUDA emulation: this grouped kernel is for another type or device");
   return Dtype == MOERT_BF16 ? enqueue<Bf16>(target, product, arrays) : enqueue<Half>(target, product, arrays);
 }
