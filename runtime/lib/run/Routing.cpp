@@ -260,12 +260,15 @@ Status Routing::open(const Options &options, const Plan &plan, Routing &routing)
   return routing.recordFile->open(options.recordRouting);
 }
 
-/// Experts of a rank's tokens: the first ones for all, because context parallelism may change the tokens' order.
-static std::vector<int32_t> concentratedChoices(const moert_routing &op) {
+/// Experts of a shard's tokens: the first or the last ones, but their neighbours for some tokens.
+static std::vector<int32_t> concentratedChoices(const moert_routing &op, int64_t others, bool onLast) {
+  const int64_t shift = std::min(op.choices, op.experts - op.choices);
   std::vector<int32_t> experts;
   for (int64_t token = 0; token < op.tokens; ++token)
-    for (int64_t choice = 0; choice < op.choices; ++choice)
-      experts.push_back(static_cast<int32_t>(choice));
+    for (int64_t choice = 0; choice < op.choices; ++choice) {
+      const int64_t expert = choice + (token < others ? shift : 0);
+      experts.push_back(static_cast<int32_t>(onLast ? op.experts - 1 - expert : expert));
+    }
   return experts;
 }
 
@@ -276,14 +279,18 @@ static bool hasPasses(const Plan &plan) {
                              [&](const Program &program) { return std::ranges::any_of(program.ops, isWindow); });
 }
 
-Routing Routing::concentrated(const Plan &plan) {
+Routing Routing::concentrated(const Plan &plan, bool onLast) {
   Routing routing;
   if (!hasPasses(plan) || !plan.metadata.reference || !findLayers(plan, routing.layers).ok() || routing.layers.empty())
     return {};
   std::vector<RoutingLine> &lines = routing.iterations.emplace_back(routing.layers.size());
-  for (size_t i = 0; i < lines.size(); ++i)
-    lines[i].choices.assign(static_cast<size_t>(routing.layers[i].rank.ranks),
-                            concentratedChoices(routing.layers[i].rank));
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const RoutedLayer &layer = routing.layers[i];
+    for (int64_t r = layer.rank.first_rank; layer.isOn(r); ++r) {
+      const int64_t others = std::min(layer.shardOf(layer.rank, r), layer.rank.tokens / 4);
+      lines[i].choices.push_back(concentratedChoices(layer.rank, others, onLast));
+    }
+  }
   routing.isConcentrated = true;
   return routing;
 }

@@ -64,10 +64,12 @@ public:
   /// can be made to choose alike.
   static Status open(const Options &options, const Plan &plan, Routing &routing);
 
-  /// Routing that forces all tokens of each layer to the same experts, which have no shadows, so that experts overflow
-  /// and further passes run. Forces nothing if the plan has no further passes, or if its layers do not match those of
-  /// its reference.
-  static Routing concentrated(const Plan &plan);
+  /// Routing that forces most tokens of each layer to the first experts, or to the last ones, so that they overflow and
+  /// further passes run. These experts have no shadows, and get one token less of each shard than of the one before it,
+  /// so that a count of another shard is a wrong one. Both are needed: exchange phases of the first and the last
+  /// workers have opposite orders, and a plan may still be right where it takes too large a count. Forces nothing if
+  /// the plan has no further passes, or if its layers do not match those of its reference.
+  static Routing concentrated(const Plan &plan, bool onLast);
 
   /// Routing for another run of the plan or the reference: it chooses what `this` kept or forced, and keeps its own
   /// choices. Does nothing if nothing was kept or forced.

@@ -423,23 +423,30 @@ static Status runReferences(const Plan &plan, const Options &options, std::span<
 /// Verifies several draws, because one may miss a difference, and each takes other paths through the plan.
 static Status verifyExactly(const Plan &plan, const Options &options, const Tensors &inputs, const Routing &routing,
                             const RunResult &result, Verification &verification) {
-  constexpr size_t kDraws = 3;
-  Tensors others[kDraws - 1];
-  const Tensors *drawn[kDraws] = {&inputs, &others[0], &others[1]};
-  RunResult again[kDraws - 1], references[kDraws];
-  const RunResult *results[kDraws] = {&result, &again[0], &again[1]};
-  const Routing concentrated = routing.isTold() ? Routing() : Routing::concentrated(plan);
-  const Routing *routings[kDraws] = {&routing, &routing, concentrated.isTold() ? &concentrated : &routing};
-  for (size_t i = 0; i + 1 < kDraws; ++i) {
+  const Routing onFirst = routing.isTold() ? Routing() : Routing::concentrated(plan, /*onLast=*/false);
+  const Routing onLast = onFirst.isTold() ? Routing::concentrated(plan, /*onLast=*/true) : Routing();
+  std::vector<const Routing *> routings = {&routing, &routing};
+  if (onFirst.isTold())
+    routings.insert(routings.end(), {&onFirst, &onLast});
+  else
+    routings.push_back(&routing);
+  const size_t count = routings.size();
+  std::vector<Tensors> others(count - 1);
+  std::vector<RunResult> again(count - 1), references(count);
+  std::vector<const Tensors *> drawn = {&inputs};
+  std::vector<const RunResult *> results = {&result};
+  for (size_t i = 0; i + 1 < count; ++i) {
     // Equal tokens choose the same experts, if nothing else makes them differ.
-    const bool isSkewed = i + 2 == kDraws && !concentrated.isTold();
+    const bool isSkewed = i > 0 && !onFirst.isTold();
     MOERT_RETURN_IF_ERROR(drawAgain(plan, options, options.seed + i + 1, isSkewed, inputs, others[i]));
+    drawn.push_back(&others[i]);
+    results.push_back(&again[i]);
   }
   // The references run at the same time, because one rank runs one call at a time and leaves processors free.
   std::future<Status> reference =
       std::async(std::launch::async, [&] { return runReferences(plan, options, drawn, routings, references); });
   Status status;
-  for (size_t i = 0; i + 1 < kDraws && status.ok(); ++i) {
+  for (size_t i = 0; i + 1 < count && status.ok(); ++i) {
     Routing chosen = routings[i + 1]->repeated();
     status = runPrograms(plan, false, optionsOf(i + 1, options), others[i], &chosen, nullptr, again[i]);
   }
@@ -451,7 +458,7 @@ static Status verifyExactly(const Plan &plan, const Options &options, const Tens
   }
   if (status.ok())
     status = its;
-  for (size_t i = 0; i < kDraws && status.ok() && verification.ok(); ++i) {
+  for (size_t i = 0; i < count && status.ok() && verification.ok(); ++i) {
     verification.dtype = plan.metadata.dtype;
     verification.values.clear();
     verification.draws = static_cast<int64_t>(i) + 1;
