@@ -22,6 +22,9 @@ Status DeviceContext::create(const DeviceOptions &options, DeviceContext &contex
         std::pair(cudaDevAttrComputeCapabilityMajor, &major), std::pair(cudaDevAttrComputeCapabilityMinor, &minor)})
     MOERT_RETURN_IF_ERROR(
         check(cudaDeviceGetAttribute(value, attribute, context.device), "cannot read the device's properties"));
+  context.isDeterministic = options.deterministic == "1";
+  if (!context.isDeterministic && !options.deterministic.empty() && options.deterministic != "0")
+    return invalid("MOERT_DETERMINISTIC: expected 0 or 1 but got '", options.deterministic, "'");
   DenseChoices dense;
   MOERT_RETURN_IF_ERROR(readMethods(options, context, dense));
   context.mutex = std::make_unique<std::mutex>();

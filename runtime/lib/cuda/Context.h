@@ -22,6 +22,8 @@ struct DeviceOptions {
   std::string choices;
   /// Number of cuBLASLt's proposal for dense products, from 1. With 0, the measured one, or the first.
   int64_t denseProposal = 0;
+  /// "1": gradients repeat to the bit. "0" or empty: sums of some gradients have any order.
+  std::string deterministic;
   /// Method of all ragged products. If empty, each product takes the one that suits it.
   std::string raggedMethod;
 };
@@ -36,6 +38,7 @@ struct DeviceContext {
   CudnnGraphs cudnn;
   RaggedChoices choices;
   std::optional<RaggedMethod> forcedMethod; ///< method of all ragged products
+  bool isDeterministic = false;             ///< whether gradients repeat to the bit
   std::unique_ptr<std::mutex> mutex;        ///< guards `zeros`
   std::vector<DeviceMemory> zeros;          ///< blocks of increasing size. Kernels may still read the smaller ones.
   int64_t zeroBytes = 0;

@@ -39,12 +39,16 @@ Status noteMemoryAtFirst() {
 }
 
 DeviceOptions deviceOptions(const BackendOptions &options) {
-  const char *choices = std::getenv("MOERT_PRODUCTS");
+  auto read = [](const char *name) {
+    const char *text = std::getenv(name);
+    return std::string(text ? text : "");
+  };
   DeviceOptions device;
   device.tf32 = options.tf32;
   device.raggedMethod = options.raggedMethod;
   device.denseProposal = options.denseProposal;
-  device.choices = choices ? choices : "";
+  device.choices = read("MOERT_PRODUCTS");
+  device.deterministic = read("MOERT_DETERMINISTIC");
   return device;
 }
 

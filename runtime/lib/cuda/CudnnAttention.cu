@@ -35,7 +35,8 @@ static std::string describe(const CudnnShape &shape) {
   auto number = [](int64_t value) { return std::to_string(value); };
   return number(shape.sequences) + " sequences of " + number(shape.queries) + " queries and " + number(shape.keys) +
          " keys, " + number(shape.heads) + " heads and " + number(shape.keyHeads) + " key heads of " +
-         number(shape.width) + " and " + number(shape.valueWidth) + " columns, window " + number(shape.window);
+         number(shape.width) + " and " + number(shape.valueWidth) + " columns, window " + number(shape.window) +
+         (shape.hasSinks ? ", with sinks" : "") + (shape.isDeterministic ? ", deterministic" : "");
 }
 
 /// Bytes of the graph's workspace, aligned as cudaMalloc aligns memory.
@@ -44,7 +45,8 @@ static int64_t workspaceOf(const CudnnGraph &graph) { return divideUp(graph.work
 static int64_t bytesOf(const CudnnParts &parts, const CudnnGraph &graph) {
   const CudnnShape &shape = parts.shape;
   const int64_t stats = parts.sequences * shape.sequences * parts.heads * shape.heads * shape.queries;
-  return workspaceOf(graph) + divideUp(stats * static_cast<int64_t>(sizeof(float)), 16) * 16;
+  auto bytesOfFloats = [](int64_t count) { return divideUp(count * static_cast<int64_t>(sizeof(float)), 16) * 16; };
+  return workspaceOf(graph) + bytesOfFloats(stats) + bytesOfFloats(shape.hasSinks ? shape.heads : 0);
 }
 
 Status CudnnGraphs::find(const Target &target, const CudnnParts &parts, CudnnGraph *&graph) {
@@ -74,14 +76,16 @@ int64_t CudnnGraphs::mostBytes() const {
 
 // --- Choice ------------------------------------------------------------------
 
-/// Bound for the gradients of probabilities. For each head, the backward keeps a 16-bit matrix of them, so that sums
-/// have a fixed order. The parts of a call are as small as this bound demands. If a part of one head exceeds the
-/// workspace, other kernels compute the call.
-static constexpr int64_t kScoreBytes = int64_t(256) << 20;
+/// Bound for the memory of a backward. The parts of a call are as small as this bound demands. If a part of one head
+/// exceeds the workspace, other kernels compute the call.
+static constexpr int64_t kBackwardBytes = int64_t(256) << 20;
 
-static int64_t scoreBytes(const CudnnShape &shape) {
+/// Bytes that a backward keeps: the gradients of the queries in f32, to which blocks add in any order. Deterministic,
+/// it keeps a 16-bit matrix of the gradients of probabilities for each head instead, and sums these in a fixed order.
+static int64_t backwardBytes(const CudnnShape &shape) {
   auto padded = [](int64_t rows) { return divideUp(rows, 128) * 128; };
-  return shape.sequences * shape.heads * padded(shape.queries) * padded(shape.keys) * 2;
+  const int64_t perRow = shape.isDeterministic ? padded(shape.keys) * 2 : shape.width * int64_t(sizeof(float));
+  return shape.sequences * shape.heads * padded(shape.queries) * perRow;
 }
 
 /// Least divisor of `count` that is at least `needed`, or `count`.
@@ -97,12 +101,12 @@ static bool cut(CudnnParts &parts) {
   CudnnShape &shape = parts.shape;
   if (!shape.isGradient)
     return true;
-  parts.sequences = divisorOf(shape.sequences, divideUp(scoreBytes(shape), kScoreBytes));
+  parts.sequences = divisorOf(shape.sequences, divideUp(backwardBytes(shape), kBackwardBytes));
   shape.sequences /= parts.sequences;
-  parts.heads = divisorOf(shape.keyHeads, divideUp(scoreBytes(shape), kScoreBytes));
+  parts.heads = divisorOf(shape.keyHeads, divideUp(backwardBytes(shape), kBackwardBytes));
   shape.keyHeads /= parts.heads;
   shape.heads /= parts.heads;
-  return scoreBytes(shape) <= kMostCudnnBytes;
+  return backwardBytes(shape) <= kMostCudnnBytes;
 }
 
 /// Finds the key heads that the rank's query heads use. cuDNN needs the same number of query heads for each.
@@ -119,11 +123,9 @@ static bool findKeyHeads(const AttentionShape &all, CudnnParts &parts) {
   return true;
 }
 
+/// Whether some version of cuDNN has heads of these columns on some device. cudnn-frontend knows which.
 static bool areWidthsForCudnn(int64_t width, int64_t valueWidth) {
-  if (width <= 0 || valueWidth <= 0 || width % 8 != 0 || valueWidth % 8 != 0)
-    return false;
-  // The last case is DeepSeek's latent attention.
-  return std::max(width, valueWidth) <= 128 || (width == 192 && valueWidth == 128);
+  return std::min(width, valueWidth) > 0 && width % 8 == 0 && valueWidth % 8 == 0 && std::max(width, valueWidth) <= 256;
 }
 
 /// Whether cuDNN can compute the mask. Each query must see a key, and windows must be causal. The queries of a part of
@@ -137,7 +139,7 @@ static bool isMaskForCudnn(const AttentionShape &all) {
 
 bool isCudnnFor(const DeviceContext &device) {
 #if MOERT_HAS_CUDNN
-  return device.capability == 90 || device.capability == 100;
+  return device.capability == 90 || device.capability / 10 == 10;
 #else
   static_cast<void>(device);
   return false;
@@ -146,7 +148,7 @@ bool isCudnnFor(const DeviceContext &device) {
 
 bool canUseCudnn(const Target &target, const AttentionInputs &inputs, const AttentionOptions &options, bool isGradient,
                  CudnnParts &parts) {
-  if (!isCudnnFor(target.device) || !isNarrow(inputs.q.dtype) || inputs.bias || inputs.sinks || options.dropout > 0)
+  if (!isCudnnFor(target.device) || !isNarrow(inputs.q.dtype) || inputs.bias || options.dropout > 0)
     return false;
   const AttentionShape all(inputs, options);
   if (all.sequences == 0 || !areWidthsForCudnn(all.width, all.valueWidth) || !isMaskForCudnn(all))
@@ -171,6 +173,8 @@ bool canUseCudnn(const Target &target, const AttentionInputs &inputs, const Atte
   shape.causal = all.causal;
   shape.window = all.window < all.keys ? all.window : 0;
   shape.scale = options.scale;
+  shape.hasSinks = inputs.sinks && !isGradient;
+  shape.isDeterministic = isGradient && target.device.isDeterministic;
   return findKeyHeads(all, parts) && cut(parts);
 }
 
@@ -203,6 +207,22 @@ template <bool IsBack> Status turnStats(const Target &target, View lse, float *s
   });
 }
 
+/// Copies sinks of 16 bits to f32.
+template <class T> struct WidenSinks {
+  const T *from;
+  float *to;
+
+  template <int> __device__ void run(int64_t at) const { to[at] = convert<float>(from[at]); }
+};
+
+Status widenSinks(const Target &target, View sinks, float *to) {
+  if (!sinks)
+    return {};
+  return withFloating(sinks.dtype, [&]<class T>(Type<T>) {
+    return forElements<1>(target, {sinks.elements()}, false, WidenSinks<T>{sinks.as<const T>(), to});
+  });
+}
+
 // --- Parts -------------------------------------------------------------------
 
 template <class T> T *after(T *data, int64_t elements) {
@@ -223,9 +243,11 @@ CudnnOperands operandsOf(const CudnnOperands &all, const CudnnParts &parts, int6
   const int64_t atResult = query * shape.resultStride + head * shape.valueWidth;
   // The statistics of head parts follow each other, because heads are cut only if each sequence is a part.
   const int64_t atStats = query * shape.heads * parts.heads + head * shape.queries;
-  return {after(all.q, atQ),           after(all.k, atK),     after(all.v, atV),
-          after(all.result, atResult), all.stats + atStats,   after(all.grads, atResult),
-          after(all.gradQ, atQ),       after(all.gradK, atK), after(all.gradV, atV)};
+  return {after(all.q, atQ),     after(all.k, atK),
+          after(all.v, atV),     after(all.result, atResult),
+          all.stats + atStats,   after(all.grads, atResult),
+          after(all.gradQ, atQ), after(all.gradK, atK),
+          after(all.gradV, atV), all.sinks};
 }
 
 Status runParts(const Target &target, CudnnGraph &graph, const CudnnParts &parts, const CudnnOperands &all,
@@ -236,13 +258,15 @@ Status runParts(const Target &target, CudnnGraph &graph, const CudnnParts &parts
   return {};
 }
 
-/// Reserves memory for all statistics and for a graph. The first call reserves the largest amount that any call needs,
-/// because growing memory keeps its smaller blocks.
-Status reserve(const Target &target, const CudnnGraph &graph, int64_t stats, float *&statsMemory, void *&workspace) {
+/// Reserves memory for all statistics, for sinks and for a graph. The first call reserves the largest amount that any
+/// call needs, because growing memory keeps its smaller blocks.
+Status reserve(const Target &target, const CudnnGraph &graph, int64_t stats, int64_t sinks, float *&statsMemory,
+               float *&sinksMemory, void *&workspace) {
   MOERT_RETURN_IF_ERROR(target.stream.workspace.reserve(target.device.cudnn.mostBytes(), workspace));
   return reservePieces(target.stream.workspace, [&](Regions &pieces) {
     workspace = pieces.take<char>(workspaceOf(graph));
     statsMemory = pieces.take<float>(stats);
+    sinksMemory = pieces.take<float>(sinks);
   });
 }
 
@@ -332,7 +356,11 @@ Status attentionByCudnn(const Target &target, const AttentionInputs &inputs, Vie
     return {};
   CudnnOperands operands{inputs.q.data, inputs.k.data, inputs.v.data, out.data};
   void *workspace = nullptr;
-  MOERT_RETURN_IF_ERROR(reserve(target, *graph, lse.elements(), operands.stats, workspace));
+  float *sinks = nullptr;
+  MOERT_RETURN_IF_ERROR(reserve(target, *graph, lse.elements(), inputs.sinks ? inputs.sinks.elements() : 0,
+                                operands.stats, sinks, workspace));
+  operands.sinks = sinks;
+  MOERT_RETURN_IF_ERROR(widenSinks(target, inputs.sinks, sinks));
   MOERT_RETURN_IF_ERROR(runParts(target, *graph, parts, operands, workspace));
   return turnStats<true>(target, lse, operands.stats, parts.shape.queries);
 }
@@ -349,7 +377,8 @@ Status attentionGradByCudnn(const Target &target, const AttentionInputs &inputs,
   CudnnOperands operands{inputs.q.data, inputs.k.data, inputs.v.data, attended.data, nullptr,
                          grads.data,    gradQ.data,    gradK.data,    gradV.data};
   void *workspace = nullptr;
-  MOERT_RETURN_IF_ERROR(reserve(target, *graph, lse.elements(), operands.stats, workspace));
+  float *none = nullptr;
+  MOERT_RETURN_IF_ERROR(reserve(target, *graph, lse.elements(), 0, operands.stats, none, workspace));
   MOERT_RETURN_IF_ERROR(turnStats<false>(target, lse, operands.stats, parts.shape.queries));
   MOERT_RETURN_IF_ERROR(clearUntaken(target, parts, gradK, gradV));
   return runParts(target, *graph, parts, operands, workspace);

@@ -46,7 +46,7 @@ private:
   int64_t most = 0;
 };
 
-/// Whether this build has cuDNN and uses its attention on this device.
+/// Whether this build has cuDNN and uses its attention on this device: on 9.0, and on the family of 10.0.
 bool isCudnnFor(const DeviceContext &device);
 /// Whether cuDNN can compute the attention, or its gradients, of aligned operands. `parts` says how the call is cut.
 bool canUseCudnn(const Target &target, const AttentionInputs &inputs, const AttentionOptions &options, bool isGradient,

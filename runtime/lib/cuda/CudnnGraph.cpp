@@ -24,9 +24,16 @@ namespace fe = cudnn_frontend;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 /// Numbers by which a graph names its operands.
-enum Uid : int64_t { Q = 1, K, V, Result, Stats, Grads, GradQ, GradK, GradV };
+enum Uid : int64_t { Q = 1, K, V, Result, Stats, Grads, GradQ, GradK, GradV, Sinks };
 
 Status refusal(const std::string &why) { return Status::error(MOERT_ERROR_UNSUPPORTED, "cuDNN: ", why); }
+
+/// Version of the loaded cuDNN, as "9.13.0". The number 91300 means that version (cudnnGetVersion).
+std::string versionText() {
+  const size_t version = fe::detail::get_backend_version();
+  auto part = [&](size_t from) { return std::to_string(version / from % 100); };
+  return part(10000) + "." + part(100) + "." + part(1);
+}
 Status statusOf(fe::error_t error) { return error.is_bad() ? refusal(error.get_message()) : Status(); }
 Status statusOf(cudnnStatus_t status, const std::string &what) {
   if (status == CUDNN_STATUS_SUCCESS)
@@ -64,7 +71,7 @@ public:
   Description(fe::graph::Graph &graph, const CudnnShape &shape) : graph(graph), shape(shape) {}
 
   Tensor input(Uid uid) const {
-    constexpr const char *kNames[] = {"", "q", "k", "v", "result", "stats", "grads"};
+    constexpr const char *kNames[] = {"", "q", "k", "v", "result", "stats", "grads", "", "", "", "sinks"};
     auto attributes = fe::graph::Tensor_attributes().set_name(kNames[uid]);
     return graph.tensor(describe(attributes, uid));
   }
@@ -86,6 +93,10 @@ private:
     case Result:
     case Grads:
       return ofHeads(attributes, shape.heads, shape.queries, shape.valueWidth, shape.resultStride);
+    case Sinks:
+      return attributes.set_dim({1, shape.heads, 1, 1})
+          .set_stride({shape.heads, 1, 1, 1})
+          .set_data_type(fe::DataType_t::FLOAT);
     case Stats:
       break;
     }
@@ -125,7 +136,7 @@ void describe(fe::graph::Graph &graph, const CudnnShape &shape) {
   const Description of(graph, shape);
   if (shape.isGradient) {
     auto attributes = attributesOf<fe::graph::SDPA_backward_attributes>(shape, "attention_grad");
-    attributes.set_deterministic_algorithm(true);
+    attributes.set_deterministic_algorithm(shape.isDeterministic);
     const auto [q, k, v] = graph.sdpa_backward(of.input(Q), of.input(K), of.input(V), of.input(Result), of.input(Grads),
                                                of.input(Stats), std::move(attributes));
     of.output(q, GradQ);
@@ -135,6 +146,8 @@ void describe(fe::graph::Graph &graph, const CudnnShape &shape) {
   }
   auto attributes = attributesOf<fe::graph::SDPA_attributes>(shape, "attention");
   attributes.set_generate_stats(true);
+  if (shape.hasSinks)
+    attributes.set_sink_token(of.input(Sinks));
   const auto [result, stats] = graph.sdpa(of.input(Q), of.input(K), of.input(V), std::move(attributes));
   of.output(result, Result);
   of.output(stats, Stats);
@@ -149,6 +162,7 @@ public:
   Status build(const CudnnShape &shape) {
     const std::lock_guard<std::mutex> lock(handle.mutex);
     isGradient = shape.isGradient;
+    hasSinks = shape.hasSinks;
     describe(graph, shape);
     graph.deselect_workspace_greater_than(kMostCudnnBytes);
     MOERT_RETURN_IF_ERROR(statusOf(graph.build(handle.cudnn.get(), {fe::HeurMode_t::A})));
@@ -165,6 +179,8 @@ public:
     if (isGradient)
       places.insert(
           {{Grads, at(operands.grads)}, {GradQ, operands.gradQ}, {GradK, operands.gradK}, {GradV, operands.gradV}});
+    if (hasSinks)
+      places.emplace(Sinks, at(operands.sinks));
     return withoutExceptions([&] {
       const std::lock_guard<std::mutex> lock(handle.mutex);
       MOERT_RETURN_IF_ERROR(
@@ -176,7 +192,7 @@ public:
 private:
   Handle &handle;
   fe::graph::Graph graph;
-  bool isGradient = false;
+  bool isGradient = false, hasSinks = false;
 };
 
 class LoadedCudnn final : public Cudnn {
@@ -184,9 +200,12 @@ public:
   Status build(const CudnnShape &shape, std::unique_ptr<CudnnGraph> &graph) override {
     return withoutExceptions([&] {
       auto built = std::make_unique<BuiltGraph>(handle);
-      MOERT_RETURN_IF_ERROR(built->build(shape));
-      graph = std::move(built);
-      return Status();
+      Status status = built->build(shape);
+      if (status.ok())
+        graph = std::move(built);
+      else
+        status.message += " (version " + versionText() + ")";
+      return status;
     });
   }
 

@@ -22,20 +22,24 @@ struct CudnnShape {
   bool causal = false;                                                       ///< key j <= i + keys - queries
   int64_t window = 0; ///< j > i + keys - queries - window; 0: all
   double scale = 1;
+  bool hasSinks = false;        ///< only without isGradient: `stats` already have the sinks
+  bool isDeterministic = false; ///< only with isGradient: sums have a fixed order
 
   auto operator<=>(const CudnnShape &) const = default;
 };
 
-/// Operands of a graph, aligned to 16 bytes. The last four are those of gradients alone.
+/// Operands of a graph, aligned to 16 bytes. `grads` and the gradients are those of graphs of gradients alone.
 struct CudnnOperands {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void *result = nullptr; ///< inputs of a graph of gradients
   float *stats = nullptr;
   const void *grads = nullptr;
   void *gradQ = nullptr, *gradK = nullptr, *gradV = nullptr;
+  const float *sinks = nullptr; ///< [heads]
 };
 
-/// Largest workspace of a graph. Gradients of 8192 tokens need this much for 4 query heads of one key head.
+/// Largest workspace of a graph. Deterministic gradients of 8192 tokens need this much for 4 query heads of one key
+/// head.
 inline constexpr int64_t kMostCudnnBytes = int64_t(512) << 20;
 
 class CudnnGraph {
@@ -55,8 +59,8 @@ class Cudnn {
 public:
   virtual ~Cudnn() = default;
 
-  /// Builds a graph, which takes milliseconds and allocates. The error says why cuDNN has no graph of the shape. Sums
-  /// of gradients have a fixed order. Prefers a plan of cuDNN whose workspace is within the limit.
+  /// Builds a graph, which takes milliseconds and allocates. The error names cuDNN's version, and says why it has no
+  /// graph of the shape. Prefers a plan of cuDNN whose workspace is within the limit.
   virtual Status build(const CudnnShape &shape, std::unique_ptr<CudnnGraph> &graph) = 0;
 
   /// Opens cuDNN on the current device.

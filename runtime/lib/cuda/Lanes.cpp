@@ -3,14 +3,27 @@
 #include "cuda/Lanes.h"
 #include "cuda/CudaKernels.h"
 
+#include <algorithm>
+#include <iostream>
+#include <mutex>
+
 namespace moert::cuda {
 
 /// A fault's op has the place of its rank above these bits.
 constexpr int kOpBits = 20;
 
+/// Prints once which calls run slower than on the devices that CUTLASS and cuDNN know.
+static void noteOwnKernels(const DeviceContext &device) {
+  static std::once_flag flag;
+  if (const std::string text = describeOwnKernels(device); !text.empty())
+    std::call_once(flag, [&] { std::cerr << "moert: note: " + text + "\n"; });
+}
+
 Status Lanes::create(std::span<const Program> programs, const std::vector<Group> &groups,
                      const std::vector<int64_t> &ranks, int64_t world, const DeviceOptions &options, Lanes &lanes) {
   MOERT_RETURN_IF_ERROR(DeviceContext::create(options, lanes.context));
+  if (std::ranges::find(ranks, 0) != ranks.end())
+    noteOwnKernels(lanes.context);
   MOERT_RETURN_IF_ERROR(createStream(lanes.clock));
   MOERT_RETURN_IF_ERROR(createEvent(true, lanes.stepBegin));
   lanes.programs = programs;

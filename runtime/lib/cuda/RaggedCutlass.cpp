@@ -51,13 +51,15 @@ Status multiplyOn(const Target &target, const RaggedProduct &product, const Grou
 
 } // namespace
 
+bool hasCutlassFor(const DeviceContext &device) { return hasKernels(device.capability); }
+
 /// Whether CUTLASS can compute the product. It loads by 16 bytes and counts in 32 bits.
 bool canUseCutlass(const Target &target, const RaggedProduct &product) {
   auto isAligned = [](const void *data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
   constexpr int64_t kPack = 8;
-  return hasKernels(target.device.capability) && isNarrow(product.dtype) && product.n % kPack == 0 &&
-         product.k % kPack == 0 && product.k > 0 && std::max({product.n, product.k, product.rows}) <= INT_MAX &&
-         isAligned(product.a) && isAligned(product.b) && isAligned(product.c);
+  return hasCutlassFor(target.device) && isNarrow(product.dtype) && product.n % kPack == 0 && product.k % kPack == 0 &&
+         product.k > 0 && std::max({product.n, product.k, product.rows}) <= INT_MAX && isAligned(product.a) &&
+         isAligned(product.b) && isAligned(product.c);
 }
 
 Status multiplyByCutlass(const Target &target, const RaggedProduct &product, View counts, Tile tile) {

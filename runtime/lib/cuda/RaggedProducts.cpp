@@ -96,6 +96,19 @@ static std::optional<RaggedMethod> firstMethod(const RaggedProduct &product, int
   return std::nullopt;
 }
 
+std::string describeOwnKernels(const DeviceContext &device) {
+  const bool hasCutlass = hasCutlassFor(device), hasCudnn = isCudnnFor(device);
+  if (hasCutlass && hasCudnn)
+    return "";
+  const std::string calls = hasCudnn     ? "the experts' products"
+                            : hasCutlass ? "attention"
+                                         : "the experts' products and attention";
+  const std::string libraries = hasCudnn ? "CUTLASS" : hasCutlass ? "cuDNN" : "CUTLASS and no cuDNN";
+  return "MoePlan's own kernels compute " + calls + ", because this build has no " + libraries +
+         " for compute capability " + std::to_string(device.capability / 10) + "." +
+         std::to_string(device.capability % 10);
+}
+
 Status multiplyRagged(const Target &target, const RaggedProduct &product, View counts) {
   auto can = [&](RaggedMethod method) { return canCompute(method, target, product); };
   std::optional<RaggedMethod> method = target.device.forcedMethod;

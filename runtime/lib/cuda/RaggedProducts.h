@@ -20,11 +20,17 @@ bool canCompute(RaggedMethod method, const Target &target, const RaggedProduct &
 Status multiplyRagged(const Target &target, RaggedMethod method, const RaggedProduct &product, View counts);
 Status multiplyRagged(const Target &target, const RaggedProduct &product, View counts);
 
+/// Says which calls this library's own kernels compute on a device because this build's CUTLASS or cuDNN lacks it.
+/// Empty if none.
+std::string describeOwnKernels(const DeviceContext &device);
+
 // --- Methods -----------------------------------------------------------------
 
 bool canUseTiles(const RaggedProduct &product);
 Status multiplyByTiles(const Target &target, const RaggedProduct &product, const int64_t *offsets);
 
+/// Whether this build has CUTLASS's grouped kernels for a device.
+bool hasCutlassFor(const DeviceContext &device);
 bool canUseCutlass(const Target &target, const RaggedProduct &product);
 Status multiplyByCutlass(const Target &target, const RaggedProduct &product, View counts, Tile tile);
 

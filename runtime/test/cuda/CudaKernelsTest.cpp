@@ -237,6 +237,8 @@ const double *normalNumbers(int seed, size_t count) {
 
 DeviceOptions testOptions() {
   DeviceOptions options;
+  // Tests compare the bits of two runs.
+  options.deterministic = "1";
 #ifdef MOERT_CUDA_EMULATION
   // Products on the emulation need no workspace. A device is tested with its usual workspace.
   options.productBytes = 1024;

@@ -6,7 +6,11 @@
 #include "cuda/CudaKernels.h"
 #include "cuda/CudnnAttention.h"
 
+#include <array>
+#include <bit>
 #include <cstdlib>
+#include <cstring>
+#include <random>
 
 #ifdef MOERT_CUDA_EMULATION
 #include "emulation/Emulation.h"
@@ -58,13 +62,15 @@ Case causalCase(int64_t queries, int64_t keys, int64_t heads, int64_t keyHeads, 
 
 #ifdef MOERT_CUDA_EMULATION
 
-TEST_F(CudnnAttentionTest, IsOf16BitTypesOnTwoDevices) {
+// B300 (10.3) is of the family of 10.0. RTX Blackwell (12.0) is not.
+TEST_F(CudnnAttentionTest, IsOf16BitTypesOnTwoFamilies) {
   const Case c = causalCase(20, 20, 4, 2, 64);
   EXPECT_TRUE(canUse(c, MOERT_BF16));
   EXPECT_TRUE(canUse(c, MOERT_F16));
   EXPECT_FALSE(canUse(c, MOERT_F32));
   EXPECT_FALSE(canUse(c, MOERT_F64));
-  for (auto [capability, isForCudnn] : {std::pair(80, false), {90, true}, {100, true}, {120, false}}) {
+  for (auto [capability, isForCudnn] :
+       {std::pair(80, false), {89, false}, {90, true}, {100, true}, {103, true}, {120, false}}) {
     device.capability = capability;
     EXPECT_EQ(canUse(c), isForCudnn) << capability;
   }
@@ -78,12 +84,13 @@ TEST_F(CudnnAttentionTest, LeavesWhatItDoesNotHave) {
   };
   expect(true, [](Case &) {});
   expect(false, [](Case &c) { c.hasBias = true; });
-  expect(false, [](Case &c) { c.hasSinks = true; });
+  expect(true, [](Case &c) { c.hasSinks = true; });
   expect(false, [](Case &c) { c.options.dropout = 0.1; });
   expect(false, [](Case &c) { c.sequences = 0; });
   expect(false, [](Case &c) { c.width = 60; });
-  expect(false, [](Case &c) { c.valueWidth = 136; });
-  expect(false, [](Case &c) { c.width = 192; });
+  expect(true, [](Case &c) { c.width = c.valueWidth = 256; });
+  expect(false, [](Case &c) { c.width = 264; });
+  expect(false, [](Case &c) { c.valueWidth = 264; });
   expect(true, [](Case &c) { c.width = 192, c.valueWidth = 128; });
   expect(false, [](Case &c) { c.options.kLength = 19; });
   expect(true, [](Case &c) { c.options.kLength = 19, c.options.causal = false; });
@@ -121,8 +128,43 @@ TEST_F(CudnnAttentionTest, TakesWholeGroupsOfHeads) {
   EXPECT_FALSE(canUse(causalCase(20, 20, 4, 3)));
 }
 
-// Gradients keep the gradients of probabilities: 32 KiB for up to 128 queries and keys of a head.
+// Sinks are part of the statistics, so that gradients need no graph of their own.
+TEST_F(CudnnAttentionTest, TakesSinksForwardAlone) {
+  Case c = causalCase(20, 20, 4, 2, 64);
+  c.hasSinks = true;
+  EXPECT_TRUE(canUse(c, MOERT_BF16, false));
+  EXPECT_TRUE(parts.shape.hasSinks);
+  EXPECT_TRUE(canUse(c, MOERT_BF16, true));
+  EXPECT_FALSE(parts.shape.hasSinks);
+}
+
+// Only gradients have sums whose order may vary.
+TEST_F(CudnnAttentionTest, IsDeterministicOnRequest) {
+  const Case c = causalCase(20, 20, 4, 2, 64);
+  for (bool isDeterministic : {false, true}) {
+    device.isDeterministic = isDeterministic;
+    EXPECT_TRUE(canUse(c, MOERT_BF16, true));
+    EXPECT_EQ(parts.shape.isDeterministic, isDeterministic);
+    EXPECT_TRUE(canUse(c, MOERT_BF16, false));
+    EXPECT_FALSE(parts.shape.isDeterministic);
+  }
+}
+
+// Blocks of keys add to gradients of queries in f32: 64 KiB for up to 128 queries of a head of 128 columns.
 TEST_F(CudnnAttentionTest, CutsGradientsIntoParts) {
+  Case c = causalCase(2, 2, 8, 4, 128);
+  c.sequences = 1536;
+  EXPECT_TRUE(canUse(c));
+  EXPECT_EQ(parts.sequences, 3);
+  EXPECT_EQ(parts.heads, 1);
+  EXPECT_EQ(parts.shape.sequences, 512);
+  EXPECT_TRUE(canUse(c, MOERT_BF16, false));
+  EXPECT_EQ(parts.sequences, 1);
+}
+
+// Deterministic gradients keep those of probabilities: 32 KiB for up to 128 queries and keys of a head.
+TEST_F(CudnnAttentionTest, CutsDeterministicGradientsIntoParts) {
+  device.isDeterministic = true;
   Case c = causalCase(2, 2, 8, 4, 8);
   c.sequences = 3072;
   EXPECT_TRUE(canUse(c));
@@ -289,6 +331,74 @@ TEST(CudnnRunsTest, PartsOfHeads) {
     c.options.kHeads = 1;
     expectCudnn(c, options, 1, 1);
   }
+}
+
+TEST(CudnnRunsTest, WideHeads) {
+  Case c = causalCase(20, 24, 4, 2, 256);
+  c.options.scale = 0.06;
+  expectCudnn(c, c.options, 1, 1);
+}
+
+TEST(CudnnRunsTest, HeadsWithSinks) {
+  for (int64_t window : {0, 7}) {
+    Case c = causalCase(30, 30, 4, 2, 64);
+    c.sequences = 2;
+    c.hasSinks = true;
+    c.options.window = window;
+    expectCudnn(c, c.options, 1, 1);
+  }
+}
+
+/// Gradients of queries in bf16, by two runs of a graph.
+std::array<std::vector<uint16_t>, 2> gradientsOfTwoRuns(bool isDeterministic) {
+  constexpr int64_t kRows = 128, kWidth = 256;
+  CudnnShape shape{MOERT_BF16, true, 1, kRows, kRows, 1, 1, kWidth, kWidth, kWidth, kWidth, kWidth, kWidth};
+  shape.scale = 1.0 / 16;
+  shape.isDeterministic = isDeterministic;
+  std::mt19937 engine(1);
+  std::normal_distribution<float> normal;
+  auto values = [&] {
+    std::vector<uint16_t> made(kRows * kWidth);
+    std::ranges::generate(made, [&] { return static_cast<uint16_t>(std::bit_cast<uint32_t>(normal(engine)) >> 16); });
+    return made;
+  };
+  std::vector<uint16_t> q = values(), k = values(), v = values(), result = values(), grads = values(), gradK = v,
+                        gradV = v;
+  std::vector<float> stats(kRows, 5);
+  std::vector<char> workspace(1 << 12);
+  std::unique_ptr<Cudnn> cudnn;
+  std::unique_ptr<CudnnGraph> graph;
+  EXPECT_TRUE(Cudnn::open(cudnn).ok() && cudnn->build(shape, graph).ok());
+  std::array<std::vector<uint16_t>, 2> gradients{q, q};
+  for (std::vector<uint16_t> &gradQ : gradients) {
+    const CudnnOperands operands{q.data(),     k.data(),     v.data(),     result.data(), stats.data(),
+                                 grads.data(), gradQ.data(), gradK.data(), gradV.data()};
+    EXPECT_TRUE(graph->run(nullptr, operands, workspace.data()).ok());
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
+  }
+  return gradients;
+}
+
+// The emulation adds in another order in each run, as blocks of a device do.
+TEST(CudnnRunsTest, GradientsRepeatOnRequest) {
+  auto areSame = [](const std::array<std::vector<uint16_t>, 2> &runs) {
+    return std::memcmp(runs[0].data(), runs[1].data(), runs[0].size() * sizeof(uint16_t)) == 0;
+  };
+  EXPECT_TRUE(areSame(gradientsOfTwoRuns(true)));
+  EXPECT_FALSE(areSame(gradientsOfTwoRuns(false)));
+}
+
+// The option is checked before the first step.
+TEST(CudnnRunsTest, OptionOfDeterminism) {
+  DeviceOptions options = testOptions();
+  DeviceContext device;
+  for (auto [text, isDeterministic] : {std::pair("", false), {"0", false}, {"1", true}}) {
+    options.deterministic = text;
+    ASSERT_TRUE(DeviceContext::create(options, device).ok());
+    EXPECT_EQ(device.isDeterministic, isDeterministic) << text;
+  }
+  options.deterministic = "yes";
+  EXPECT_EQ(DeviceContext::create(options, device).message, "MOERT_DETERMINISTIC: expected 0 or 1 but got 'yes'");
 }
 
 TEST(CudnnRunsTest, PartsOfSequences) {

@@ -180,6 +180,18 @@ TEST(CudaProductsTest, CutlassIsOfTwoFamilies) {
   }
 }
 
+TEST(CudaProductsTest, OwnKernelsSayWhy) {
+  DeviceContext device;
+  for (int capability : {90, 100, 103}) {
+    device.capability = capability;
+    EXPECT_EQ(describeOwnKernels(device), "");
+  }
+  device.capability = 120;
+  EXPECT_EQ(describeOwnKernels(device),
+            "MoePlan's own kernels compute the experts' products and attention, because this build has no CUTLASS and "
+            "no cuDNN for compute capability 12.0");
+}
+
 #endif
 
 TEST(CudaProductsTest, MethodsHaveNames) {

@@ -79,12 +79,14 @@ private:
 template <class T> void attend(const Head<T> &head, const CudnnOperands &operands, int64_t i) {
   const CudnnShape &shape = head.shape;
   std::vector<float> scores(static_cast<size_t>(shape.keys), -INFINITY), sums(static_cast<size_t>(shape.valueWidth));
-  float largest = -INFINITY, total = 0;
+  float largest = shape.hasSinks ? operands.sinks[head.head] : -INFINITY, total = 0;
   for (int64_t j = 0; j < shape.keys; ++j)
     if (head.sees(i, j)) {
       float &score = scores[static_cast<size_t>(j)] = head.score(operands, i, j);
       largest = std::fmax(largest, score);
     }
+  if (shape.hasSinks)
+    total = std::exp(operands.sinks[head.head] - largest);
   for (int64_t j = 0; j < shape.keys; ++j) {
     const float p = std::exp(scores[static_cast<size_t>(j)] - largest);
     total += p;
@@ -107,7 +109,10 @@ template <class T> void addGradients(const Head<T> &head, const CudnnOperands &o
   const T *grads = static_cast<const T *>(operands.grads) + head.placeResult(i);
   const float delta =
       Head<T>::dot(grads, static_cast<const T *>(operands.result) + head.placeResult(i), shape.valueWidth);
-  for (int64_t j = 0; j < shape.keys; ++j) {
+  // Blocks of keys add to the gradients of a query in any order.
+  const int64_t first = shape.isDeterministic ? 0 : runs % shape.keys;
+  for (int64_t at = 0; at < shape.keys; ++at) {
+    const int64_t j = (first + at) % shape.keys;
     if (!head.sees(i, j))
       continue;
     const float p = std::exp(head.score(operands, i, j) - operands.stats[head.placeStats(i)]);
