@@ -11,9 +11,12 @@ Usage: cuda_layer.py --compile=DIR --bin=DIR            where moe-compile is: wr
   --torch=PYTHON                the interpreter that has PyTorch (python3); "none" leaves PyTorch out
   --worker=NAME                 cuda_layer_emulated runs on the emulation of CUDA, in the folder MOERT_BACKENDS; its times mean nothing
 
-Each shape is checked first, on random values (--seed). 64 tokens at full width are compared with the same layer in f64 on the host, and
-smaller forms of PyTorch with f64. Then each number of tokens is measured, balanced and skewed (expert e drawn with weight 1 / (e + 1)):
+Each shape is checked first, on random values (--seed), at a quarter of its width: 64 tokens are compared with the same layer in f64 on the
+host, and forms of PyTorch with f64. Then each number of tokens is measured, balanced and skewed (expert e drawn with weight 1 / (e + 1)).
+Events of the device time the plan and PyTorch:
 
+  step ms   a step as a CUDA graph
+  eager     a step whose calls are launched one by one
   of peak   FLOPs of the expert products over the step's seconds, divided by the rate of cuBLAS in a product of 8192 x 8192 matrices
   products  time of plain cublasGemmEx calls of the same shapes, over that of the expert products inside the plan; at least 90 % wanted
   rest      time of everything else in the plan, over the time of the bytes that it must move, at a copy's bandwidth; at most 1.5 wanted
@@ -67,6 +70,11 @@ SHAPES = {
 }
 
 
+def narrow(shape):
+    """The shape that is verified: a quarter of the width, because the host would need half a minute for all of it."""
+    return shape._replace(model=max(shape.model // 4, shape.experts), hidden=shape.hidden // 4)
+
+
 # ---------------------------------------------------------------------------------------------------------------- plans
 
 
@@ -114,12 +122,12 @@ def compile_plans(options):
     os.makedirs(options.compile, exist_ok=True)
     for name in options.shape:
         shape = SHAPES[name]
-        plans = [(f"{name}-{tokens}", tokens, "bf16") for tokens in get_tokens(options, shape)]
-        plans += [(f"{name}-verify", VERIFY_TOKENS, "bf16"), (f"{name}-verify-f64", VERIFY_TOKENS, "f64")]
-        for title, tokens, dtype in plans:
+        plans = [(f"{name}-{tokens}", shape, tokens, "bf16") for tokens in get_tokens(options, shape)]
+        plans += [(f"{name}-verify", narrow(shape), VERIFY_TOKENS, "bf16"), (f"{name}-verify-f64", narrow(shape), VERIFY_TOKENS, "f64")]
+        for title, width, tokens, dtype in plans:
             path = os.path.join(options.compile, title)
             with open(path + ".mlir", "w") as file:
-                file.write(get_graph(shape, tokens, dtype))
+                file.write(get_graph(width, tokens, dtype))
             # moe-run cannot verify a plan without a reference. This plan is compared with the one in f64.
             run([os.path.join(options.bin, "moe-compile"), path + ".mlir", "--parallel=dp=1", "--reference=0", "-o", path + ".so"])
             for routing, draw in (("balanced", draw_balanced), ("skewed", draw_skewed)):
@@ -258,16 +266,15 @@ class Bench:
         return all(stored.get(key) == value for key, value in wanted.items())
 
     def verify(self, name):
-        """Verifies the layer, and PyTorch's forms at a quarter of the width, against f64."""
+        """Verifies the layer and PyTorch's forms at a quarter of the width against f64."""
         shape, seed = SHAPES[name], self.options.seed
         routing = self.path(f"{name}-verify-skewed.bin")
         got = self.layer.ask(do="verify", plan=self.path(f"{name}-verify.so"), reference=self.path(f"{name}-verify-f64.so"),
                              routing=routing, seed=seed)
         plan = {"error": "tokens did not choose the given experts"} if not got["routed"] else judge(got["errors"])
-        small = {**get_job(shape), "model": max(shape.model // 4, shape.experts), "hidden": shape.hidden // 4}
         forms = {}
         for form in self.setup["torch"]["forms"] if self.torch else []:
-            answer = self.torch.ask(do="verify", form=form, routing=routing, seed=seed, **small)
+            answer = self.torch.ask(do="verify", form=form, routing=routing, seed=seed, **get_job(narrow(shape)))
             forms[form] = answer if "error" in answer else judge(answer["errors"])
         return {"setup": self.setup, "seed": seed, "plan": plan, "forms": forms}
 
@@ -296,7 +303,7 @@ class Bench:
         if not got["routed"]:
             sys.exit(f"error: {key}: tokens did not choose the given experts")
         rows, peak = tokens * shape.top_k, self.machine["flops"]
-        case = {"load": max(got["counts"]) * shape.experts / rows, "step": got["step"], "of_peak": get_flops(shape, rows) / got["step"] / peak,
+        case = {"load": max(got["counts"]) * shape.experts / rows, "step": got["step"], "eager": got["eager"], "of_peak": get_flops(shape, rows) / got["step"] / peak,
                 "products": got["plain_products"] / got["products"],
                 "rest": got["rest"] / (get_bytes(shape, tokens) / self.machine["copy_bandwidth"])}
         torch = {form: self.torch.ask(form=form, **job, **get_job(shape)) for form in self.forms[name]}
@@ -337,7 +344,7 @@ def print_table(bench, name):
     """Prints a line for each case. Returns whether all goals are met."""
     shape, failures, left, again, errors = SHAPES[name], 0, 0, 0, []
     print(f"\n{shape.title}: M {shape.model}, H {shape.hidden}, {shape.experts} experts, top-{shape.top_k}, {shape.score}\n")
-    print(f"{'tokens':>7} {'routing':<9}{'max/mean':>9}{'step ms':>9}{'of peak':>9}{'products':>13}{'rest':>11}{'loop':>11}{'grouped':>11}")
+    print(f"{'tokens':>7} {'routing':<9}{'max/mean':>9}{'step ms':>9}{'eager':>9}{'of peak':>9}{'products':>13}{'rest':>11}{'loop':>11}{'grouped':>11}")
     goals = {"products": lambda value: value >= 0.9, "rest": lambda value: value <= 1.5, "loop": lambda value: value > 1,
              "grouped": lambda value: value > 1}
     for tokens in get_tokens(bench.options, shape):
@@ -355,7 +362,7 @@ def print_table(bench, name):
             text["products"] = f"{case['products']:.1%}"
             fields = "".join(f"{text[key] + (' FAIL' if marks[key] else ' ok' if shape.has_goals and key in case else ''):>{width}}"
                              for key, width in (("products", 13), ("rest", 11), ("loop", 11), ("grouped", 11)))
-            print(f"{tokens:>7} {routing:<9}{case['load']:>9.2f}{case['step'] * 1e3:>9.3f}{case['of_peak']:>9.1%}{fields}", flush=True)
+            print(f"{tokens:>7} {routing:<9}{case['load']:>9.2f}{case['step'] * 1e3:>9.3f}{case['eager'] * 1e3:>9.3f}{case['of_peak']:>9.1%}{fields}", flush=True)
     if again:
         print(f"{again} kept cases have another device, PyTorch, forms, --steps or --seed, and are not used")
     if left:

@@ -40,7 +40,7 @@ static double relativeError(const std::vector<char> &mine, const std::vector<cha
   return std::sqrt(distance / norm);
 }
 
-LayerPlan::LayerPlan(const std::string &path, const char *backend, uint64_t seed, const Choices &choices)
+LayerPlan::LayerPlan(const std::string &path, const char *backend, uint64_t seed, const Choices &choices, bool graphs)
     : choices(choices) {
   check(moert_plan_open(path.c_str(), &plan));
   program = json::parse(moert_plan_metadata(plan))["programs"][0];
@@ -52,7 +52,7 @@ LayerPlan::LayerPlan(const std::string &path, const char *backend, uint64_t seed
   config.size = sizeof(config);
   config.version = MOERT_WORLD_CONFIG_VERSION;
   config.backend = backend;
-  config.graphs = 1;
+  config.graphs = graphs;
   check(moert_world_create(plan, &config, &world));
   for (const json &argument : program["arguments"]) {
     if (argument["name"] == "w1")
@@ -120,9 +120,10 @@ void LayerPlan::write(int64_t index, const std::string &dtype, const std::vector
 
 double LayerPlan::run() {
   check(moert_world_time_ops(world, 0));
-  double seconds = 0;
+  double seconds = 0, onDevice = 0;
   check(moert_world_run(world, &seconds));
-  return seconds;
+  check(moert_world_device_seconds(world, &onDevice));
+  return onDevice > 0 ? onDevice : seconds;
 }
 
 std::map<std::string, double> LayerPlan::runTimed() {

@@ -17,17 +17,18 @@ using Choices = std::vector<uint8_t>;
 class LayerPlan {
 public:
   /// Creates random values, equal for plans of all types. `x` and `gate` are such that each token makes the given
-  /// choices.
-  LayerPlan(const std::string &path, const char *backend, uint64_t seed, const Choices &choices);
+  /// choices. `graphs` says whether steps become CUDA graphs.
+  LayerPlan(const std::string &path, const char *backend, uint64_t seed, const Choices &choices, bool graphs = false);
   ~LayerPlan();
   LayerPlan(const LayerPlan &) = delete;
   LayerPlan &operator=(const LayerPlan &) = delete;
 
-  /// Seconds of one step.
+  /// Runs one step. Returns its seconds by events of the device, or by the host's clock if it has none.
   double run();
   /// Runs one step. Returns the device's seconds by the name of ops.
   std::map<std::string, double> runTimed();
-  /// Runs one step. Returns whether each token made the given choices, in any order.
+  /// Runs one step, after which no step becomes a graph. Returns whether each token made the given choices, in any
+  /// order.
   bool choosesAsExpected();
   /// || mine - theirs || / || theirs || of each result. The reference is in f64.
   std::map<std::string, double> errorsAgainst(LayerPlan &reference);

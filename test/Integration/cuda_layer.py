@@ -178,7 +178,7 @@ class ScriptTest(unittest.TestCase):
             results = json.load(file)
         self.assertEqual(sorted(results["cases"]), ["tiny-32-balanced", "tiny-32-skewed", "tiny-64-balanced", "tiny-64-skewed"])
         for case in results["cases"].values():
-            self.assertTrue(all(case[key] > 0 for key in ("load", "step", "of_peak", "products", "rest")), case)
+            self.assertTrue(all(case[key] > 0 for key in ("load", "step", "eager", "of_peak", "products", "rest")), case)
             self.assertIn("dispatch", case["measured"]["ops"])
         self.assertEqual(results["cases"]["tiny-64-balanced"]["load"], 1)
         xml.dom.minidom.parse(self.path("all.svg"))
@@ -266,7 +266,7 @@ class ScriptTest(unittest.TestCase):
             if name.startswith("tiny"):
                 os.link(self.path(name), os.path.join(other, name))
         with open(self.path("sigmoid.mlir"), "w") as file:
-            file.write(cuda_layer.get_graph(TINY._replace(score="sigmoid"), cuda_layer.VERIFY_TOKENS, "f64"))
+            file.write(cuda_layer.get_graph(cuda_layer.narrow(TINY)._replace(score="sigmoid"), cuda_layer.VERIFY_TOKENS, "f64"))
         reference = os.path.join(other, "tiny-verify-f64.so")
         os.remove(reference)
         subprocess.run([os.path.join(BIN, "moe-compile"), self.path("sigmoid.mlir"), "--reference=0", "-o", reference], check=True)

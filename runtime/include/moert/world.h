@@ -253,6 +253,10 @@ int32_t moert_world_memory(moert_world_t world, int64_t rank, int32_t space, int
 /// of libraries such as NCCL, but not CUDA's context. It is 0 if the device is the host.
 int32_t moert_world_other_memory(moert_world_t world, int64_t rank, int64_t *bytes);
 
+/// Gets the seconds of this process's last step by events of its device, from the start of the step's first call to the
+/// end of its last. It is 0 before the first step, and on backends other than "cuda" without a caller.
+int32_t moert_world_device_seconds(moert_world_t world, double *seconds);
+
 /// Runs one step on all ranks. `seconds` is the time of the slowest process; null saves the processes a message. A
 /// world in one process may run again after an error. With several processes, all end a step in which one fails, dies
 /// or does not respond. The error names the rank, the op and the group, and none of these worlds can run again.

@@ -89,6 +89,11 @@ public:
     bytes = 0;
     return {};
   }
+  /// Gets the last step's seconds by the device's own clock, or 0 if it has none.
+  virtual Status deviceSeconds(double &seconds) {
+    seconds = 0;
+    return {};
+  }
   /// Says whether steps note the times of their ops, as they do at first. A device for which that costs nothing always
   /// does.
   virtual void timeOps(bool isTimed) {}

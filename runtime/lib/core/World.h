@@ -116,6 +116,8 @@ public:
 
   /// Gets the end of the last byte that any call so far used in the arena `space` of a rank.
   Status touchedBytes(int64_t rank, int32_t space, int64_t &bytes);
+  /// Gets Device::deviceSeconds of this process.
+  Status deviceSeconds(double &seconds) { return backend.device->deviceSeconds(seconds); }
   /// Gets Device::otherBytes of the process that runs `rank`.
   Status otherBytes(int64_t rank, int64_t &bytes);
   /// Gets the last step's ops on a rank, stream by stream.

@@ -310,6 +310,10 @@ int32_t moert_world_other_memory(moert_world_t world, int64_t rank, int64_t *byt
   return onWorld(world, bytes, [&](World &inner) { return inner.otherBytes(rank, *bytes); });
 }
 
+int32_t moert_world_device_seconds(moert_world_t world, double *seconds) {
+  return onWorld(world, seconds, [&](World &inner) { return inner.deviceSeconds(*seconds); });
+}
+
 int32_t moert_world_run(moert_world_t world, double *seconds) {
   return onWorld(world, true, [&](World &inner) { return inner.run(seconds); });
 }

@@ -90,6 +90,7 @@ public:
   Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override;
   /// Turns graphs off: each step of a graph would do what the captured step did.
   void lookIntoSteps() override { cannotCapture = true; }
+  Status deviceSeconds(double &seconds) override;
 
   void failed(const Status &) override { abort(); }
   Whereabouts whereabouts() override;
@@ -103,8 +104,11 @@ private:
   Status captureTogether(const std::function<Status(int64_t)> &issue);
   Status replay() {
     MOERT_RETURN_IF_ERROR(lanes->beginStep());
+    MOERT_RETURN_IF_ERROR(mark(stepBegin));
     MOERT_RETURN_IF_ERROR(
         check(cudaGraphLaunch(graph.get(), lanes->lanes()[0].context.stream), "cannot launch a step"));
+    MOERT_RETURN_IF_ERROR(mark(stepEnd));
+    hasTime = true;
     MOERT_RETURN_IF_ERROR(drain());
     return lanes->takeFault();
   }
@@ -112,6 +116,10 @@ private:
     for (Lane &lane : lanes->lanes())
       MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(lane.context.stream), "the device failed"));
     return {};
+  }
+  /// Records one of the events that time a step, on the stream of the first lane.
+  Status mark(const Event &event) {
+    return check(cudaEventRecord(event.get(), lanes->lanes()[0].context.stream), "cannot record an event");
   }
   std::vector<Wait> waitsAtEnd();
   Status conclude(Status status);
@@ -143,6 +151,9 @@ private:
   GraphExec graph;
   bool cannotCapture = false;
   int64_t steps = 0;
+
+  Event stepBegin, stepEnd; ///< around the calls of a step
+  bool hasTime = false;     ///< whether a step has recorded them
 };
 
 DirectDevice::DirectDevice(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rank,
@@ -169,6 +180,8 @@ DirectDevice::~DirectDevice() {
 }
 
 Status DirectDevice::connect(std::span<const Program> programs, const BackendOptions &options) {
+  for (Event *event : {&stepBegin, &stepEnd})
+    MOERT_RETURN_IF_ERROR(createEvent(true, *event));
   if (!processes)
     return {};
 #if MOERT_HAS_NCCL
@@ -201,10 +214,26 @@ Status DirectDevice::allocateMemory(int64_t bytes, const std::string &what, void
 
 Status DirectDevice::runEager(const std::function<Status(int64_t)> &issue) {
   MOERT_RETURN_IF_ERROR(lanes->beginStep());
+  MOERT_RETURN_IF_ERROR(mark(stepBegin));
   Status status = issueAll(issue);
+  for (Lane &lane : lanes->lanes())
+    if (status.ok())
+      status = follow(lanes->lanes()[0].context.stream, lane.context.stream);
+  if (status.ok())
+    status = mark(stepEnd);
+  hasTime |= status.ok();
   Status drained = drain();
   Status ended = drained.ok() ? lanes->endStep() : drained;
   return status.ok() ? ended : status;
+}
+
+Status DirectDevice::deviceSeconds(double &seconds) {
+  float milliseconds = 0;
+  if (hasTime)
+    MOERT_RETURN_IF_ERROR(
+        check(cudaEventElapsedTime(&milliseconds, stepBegin.get(), stepEnd.get()), "cannot read the time of a step"));
+  seconds = milliseconds / 1e3;
+  return {};
 }
 
 /// Captures what the program issues as a graph that begins on the stream of the first lane. Makes no graph if a call
