@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prepares, runs and reports a session on a machine with a GPU. docs/Cuda.md, "What ran on a GPU", describes it.
 # Usage: scripts/gpu.sh pack [FOLDER]              where compiler and nvcc are: makes a folder with all that the GPU's machine lacks
-#        FOLDER/gpu.sh run STAGE [RESULTS]         where the GPU is: runs stage 1, 2, 3, 4 or 5, each in less than 9 minutes
+#        FOLDER/gpu.sh run CALL [RESULTS]          where the GPU is: runs call 1, in at most 2 minutes, or call 2, in at most 8
 #        scripts/gpu.sh report RESULTS [-o FILE]   anywhere: writes the page docs/Gpu.md and the measured cluster profile
 # Each command has more options: --help.
 set -euo pipefail

@@ -14,6 +14,29 @@ def read(path):
         return file.read()
 
 
+def summarise(figures):
+    """The figures of a step that fit into its line."""
+    if "tests" in figures:
+        return f"{figures['tests']} tests, {len(figures['failed'])} failed"
+    if "cases" in figures and isinstance(figures["cases"], list):
+        worst = [case["worst"] for case in figures["cases"] if case.get("worst") is not None]
+        failed = [case["case"] for case in figures["cases"] if not case["ok"]]
+        return f"{len(figures['cases'])} cases, {len(failed)} failed" + (f", largest error {max(worst):.1e}" if worst else "") + "".join(
+            f"; {name}" for name in failed[:3])
+    if "libraries" in figures and isinstance(figures["libraries"], dict):
+        return ", ".join(f"{name} {found.get('version', 'missing')}" for name, found in figures["libraries"].items())
+    if "results" in figures:
+        return ", ".join(f"{key} {case['step'] * 1e3:.2f} ms ({case['eager'] * 1e3:.2f} eager)" + "".join(
+            f" {form} {case[form]:.2f}x" for form in ("grouped",) if form in case) for key, case in figures["results"]["cases"].items())
+    if "step_ms" in figures:
+        median = figures["step_ms"] if isinstance(figures["step_ms"], float) else figures["step_ms"]["median"]
+        ops = {op["op"]: op for op in figures.get("ops", []) if op["op"] in ("attention", "attention_grad")}
+        return f"step {median:.3f} ms" + "".join(f", {name} {op['seconds'] * 1e3:.3f} ms" for name, op in ops.items())
+    if "kernels" in figures:
+        return f"{len(figures['kernels'])} kernels"
+    return figures.get("summary", "")
+
+
 def take_json_lines(output, folder):
     """The JSON objects among the lines of standard output."""
     lines = []
@@ -23,7 +46,7 @@ def take_json_lines(output, folder):
                 lines.append(json.loads(line))
             except ValueError:
                 return {"lines": lines, "error": f"expected a JSON object but got {line[:200]!r}"}
-    return {"lines": lines, **({} if lines else {"error": "expected lines of JSON objects but got none"})}
+    return {"lines": lines, "summary": f"{len(lines)} lines", **({} if lines else {"error": "expected lines of JSON objects but got none"})}
 
 
 def take_json(output, folder):

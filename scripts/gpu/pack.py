@@ -4,11 +4,13 @@
 Usage: gpu.sh pack [FOLDER]                where the compiler, nvcc and strip are; FOLDER is build/gpu-pack unless given
        gpu.sh pack --emulation [FOLDER]    the same with the emulation of CUDA, from a build that is there, to try the session out
 
-It builds the runtime in build/gpu. Plans and cases are made by moe-compile and moe-run of --bin. The folder is at most 60 MB large.
+It builds the runtime in build/gpu, and the Python package for the Python of --python. Plans and cases are made by moe-compile and moe-run
+of --bin. The folder and the tracked files of the repository, which may travel with it, have at most 64 MiB together.
 """
 import argparse
 import hashlib
 import json
+import lzma
 import os
 import re
 import shutil
@@ -17,23 +19,32 @@ import sys
 import tarfile
 import tempfile
 
+import stages
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
-MOST_BYTES = 60_000_000
-# Name of the archive that run.py unpacks.
-ARCHIVE = "programs.tar.gz"
+MOST_BYTES = 64 << 20
+# The kernels are in several programs. xz stores bytes once that are repeated within this distance.
+XZ_DISTANCE = 64 << 20
+# Version of Python of the machines with a GPU, for which the module of the package is built.
+PYTHON = "python3.12"
 ARCHITECTURE = "90a-real"
 # Libraries of every machine with a GPU: those of glibc and g++, of the driver and of CUDA.
 OF_MACHINE = re.compile(r"(linux-vdso|ld-linux|libc|libm|libmvec|libdl|libpthread|librt|libresolv|libstdc\+\+|libgcc_s)[.-]|"
                         r"lib(cu|nccl|nv)")
 OWN = re.compile(r"libmoert")
-SCRIPTS = ("figures.py", "machine.py", "replay.py", "report.py", "run.py", "stages.py")
+SCRIPTS = ("figures.py", "machine.py", "preflight.py", "replay.py", "report.py", "run.py", "stages.py", "torch_layer.py")
 BENCHMARKS = ("attention_shapes.py", "attention_torch.py", "cuda_layer.py", "cuda_layer_torch.py", "layers.py", "ragged_gemm_torch.py",
               "timed_torch.py", "ragged_gemm/cases.json")
 CLUSTERS = ("hgx-h100.json", "hgx-h200.json")
 # Whole steps, small enough that random parameters are made in seconds: (name, model, flags).
 STEPS = [("gpt2-moe", "gpt2-moe", ["--layers=4", "--seq=1024", "--batch=8", "--capacity-factor=1.25"]),
          ("granite", "granite-3.0-3b-a800m", ["--layers=4", "--seq=4096", "--batch=1", "--dropless"])]
+# A layer of half the width of Mixtral's.
+TORCH_LAYER = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_size": 2048, "intermediate_size": 7168,
+               "num_local_experts": 8, "num_experts_per_tok": 2, "num_hidden_layers": 1, "num_attention_heads": 16, "num_key_value_heads": 8,
+               "vocab_size": 32000, "hidden_act": "silu", "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 1e6,
+               "tie_word_embeddings": False, "router_aux_loss_coef": 0.02, "sliding_window": None}
 
 
 def fail(text):
@@ -96,6 +107,32 @@ def build_runtime(folder, jobs, defines):
     run(["cmake", "--build", folder, "-j", str(jobs), "--target", *targets])
 
 
+def build_module(folder, build, python):
+    """Builds the module of the package moeplan for another Python, by nanobind of an environment of its own. Returns its path, or None."""
+    find = "import os, sysconfig; path = sysconfig.get_path('include'); assert os.path.exists(path + '/Python.h'); print(path)"
+    try:
+        include = subprocess.run([python, "-c", find], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        print(f"warning: '{python}' is missing or has no headers, so the session runs no PyTorch layers; name another one by --python=PATH",
+              file=sys.stderr)
+        return None
+    own = os.path.join(folder, "bin", "python")
+    if not os.path.exists(own):
+        run([python, "-m", "venv", folder])
+        run([own, "-m", "pip", "install", "--quiet", "nanobind"])
+    nanobind = run([own, "-c", "import nanobind, os; print(os.path.dirname(nanobind.__file__))"]).strip()
+    suffix = run([own, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"]).strip()
+    with open(os.path.join(SOURCE, "runtime", "VERSION"), encoding="utf-8") as file:
+        version = file.read().strip()
+    sources = os.path.join(SOURCE, "python", "src")
+    path = os.path.join(folder, "_runtime" + suffix)
+    run(["c++", "-shared", "-fPIC", "-O2", "-DNDEBUG", "-std=c++20", "-fvisibility=hidden", "-fno-strict-aliasing", f'-DMOE_VERSION="{version}"',
+         *(f"-isystem{part}" for part in (include, f"{nanobind}/include", f"{nanobind}/ext/robin_map/include")),
+         "-I" + os.path.join(SOURCE, "runtime", "include"), *(os.path.join(sources, name) for name in sorted(os.listdir(sources)) if name.endswith(".cpp")),
+         f"{nanobind}/src/nb_combined.cpp", "-L" + os.path.join(build, "lib"), "-lmoert", "-o", path])
+    return path
+
+
 def is_binary(path):
     with open(path, "rb") as file:
         return file.read(4) == b"\x7fELF"
@@ -105,6 +142,13 @@ def forget_owner(info):
     """Removes the owner, so that the same files make the same archive."""
     info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
     return info
+
+
+def count_tracked_bytes():
+    """Bytes of the repository's files; 0 without git."""
+    git = subprocess.run(["git", "-C", SOURCE, "ls-files", "-z"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    paths = [os.path.join(SOURCE, name) for name in git.stdout.split("\0") if name]
+    return sum(os.lstat(path).st_size for path in paths if os.path.lexists(path))
 
 
 class Packer:
@@ -162,11 +206,14 @@ class Packer:
         libraries = self.find_libraries()
         for library, place in libraries.items():
             self.copy(place, "lib", library)
-        with tarfile.open(self.path(ARCHIVE), "w:gz", compresslevel=6) as tar:
-            for part in ("bin", "lib"):
-                for name in sorted(os.listdir(os.path.join(self.folder, part))):
-                    tar.add(os.path.join(self.folder, part, name), f"{part}/{name}", filter=forget_owner)
-                shutil.rmtree(os.path.join(self.folder, part))
+        names = [f"{part}/{name}" for part in ("bin", "lib") for name in sorted(os.listdir(os.path.join(self.folder, part)))]
+        filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": XZ_DISTANCE}]
+        with lzma.open(self.path(stages.ARCHIVE), "wb", filters=filters) as file, tarfile.open(fileobj=file, mode="w") as tar:
+            # Those with kernels follow each other.
+            for name in sorted(names, key=lambda name: (re.search("cuda|ragged", name) is None, name)):
+                tar.add(os.path.join(self.folder, name), name, filter=forget_owner)
+        for part in ("bin", "lib"):
+            shutil.rmtree(os.path.join(self.folder, part))
         return sorted(libraries)
 
     def compile(self, source, folder, name, *flags):
@@ -177,7 +224,7 @@ class Packer:
     def compile_plans(self):
         tiny = ["--shape=tiny", "--tokens=32"] if self.emulated else []
         run([sys.executable, "-B", os.path.join(SOURCE, "benchmarks", "cuda_layer.py"), f"--compile={self.path('plans', 'layer')}",
-             f"--bin={self.bin}", *tiny])
+             f"--bin={self.bin}", *(tiny or ["--tokens=4096,8192"])])
         layers = os.path.join(self.folder, "plans", "layer")
         for name in [name for name in os.listdir(layers) if name.endswith(".mlir")]:
             os.remove(os.path.join(layers, name))
@@ -193,6 +240,29 @@ class Packer:
         bytes_model = os.path.join(SOURCE, "test", "Integration", "models", "bytes.json")
         for name, model, flags in [("bytes", bytes_model, ["--seq=16"])] if self.emulated else STEPS:
             self.compile(model, "step", name, "--whole-model", "--optimizer=adam", *flags)
+
+    def compile_torch(self):
+        config = os.path.join(self.folder, "config.json")
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump(TORCH_LAYER, file)
+        for ranks in (1, 2):
+            run([os.path.join(self.bin, "moe-compile"), config, "--halves", "--residual=false", "--dtype=bf16", "--dropless",
+                 f"--parallel=dp={ranks},ep={ranks}", "--seq=4096", f"--batch={ranks}", "--cluster=hgx-h100", "--reference=false",
+                 "-o", self.path("plans", "torch", f"world-{ranks}.so")])
+        os.remove(config)
+
+    def copy_package(self):
+        """The Python package with the module for the other Python."""
+        module = None if self.emulated else build_module(os.path.join(SOURCE, "build", "gpu-python"), self.build, self.options.python)
+        if not module:
+            return
+        self.compile_torch()
+        package = os.path.join(SOURCE, "python", "moeplan")
+        for top, _, names in os.walk(package):
+            for name in sorted(names):
+                if name.endswith(".py"):
+                    self.copy(os.path.join(top, name), "python", "moeplan", os.path.relpath(os.path.join(top, name), package))
+        self.copy(module, "python", "moeplan", os.path.basename(module))
 
     def keep_cases(self):
         run([find_numpy(), "-B", os.path.join(SOURCE, "test", "Integration", "gpu_cases.py"), "--bin", self.bin, "--keep", self.path("kept")])
@@ -224,14 +294,16 @@ class Packer:
 
     def check_size(self):
         sizes = sorted(((os.path.getsize(path), os.path.relpath(path, self.folder)) for path in self.list_files()), reverse=True)
-        total = sum(size for size, _ in sizes)
-        if total > self.options.most_bytes:
+        total, tracked = sum(size for size, _ in sizes), count_tracked_bytes()
+        if total + tracked > self.options.most_bytes:
             largest = "".join(f"\n  {size / 1e6:6.1f} MB  {name}" for size, name in sizes[:8])
-            fail(f"'{self.folder}' has {total / 1e6:.1f} MB, and {self.options.most_bytes / 1e6:.1f} MB are allowed; the largest files:{largest}")
+            fail(f"'{self.folder}' has {total / 1e6:.1f} MB and the tracked files of the repository have {tracked / 1e6:.1f} MB, but "
+                 f"{self.options.most_bytes / 1e6:.1f} MB are allowed; the largest files:{largest}")
         return total
 
     def pack(self):
         self.copy_programs()
+        self.copy_package()
         libraries = self.archive_programs()
         # Fails before the long part if the programs alone are too large.
         self.check_size()
@@ -240,8 +312,9 @@ class Packer:
         self.copy_scripts()
         self.describe(libraries)
         total = self.check_size()
-        print(f"{self.folder}: {total / 1e6:.1f} MB, {len(self.list_files())} files, libraries: {', '.join(libraries)}")
-        print("next: ./gpu.sh run 1, then 2, 3, 4 and 5 on the GPU's machine; then scripts/gpu.sh report RESULTS here")
+        print(f"{self.folder}: {total / 1e6:.1f} MB beside {count_tracked_bytes() / 1e6:.1f} MB of tracked files, {len(self.list_files())} files, "
+              f"libraries: {', '.join(libraries)}")
+        print("next: ./gpu.sh run 1 on the GPU's machine, mend what fails, ./gpu.sh run 2; then scripts/gpu.sh report RESULTS here")
 
 
 def clear(folder):
@@ -271,7 +344,8 @@ def main():
     parser.add_argument("--bin", metavar="DIR", help="the folder of moe-compile and moe-run (default: bin in build/release, build/dev or build/demo)")
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="for CMake, such as MOERT_CUTLASS_ROOT=FOLDER (default: fetched to build/cutlass)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers at a time")
-    parser.add_argument("--most-bytes", type=int, default=MOST_BYTES, help="fail if the folder is larger (default 60 MB)")
+    parser.add_argument("--most-bytes", type=int, default=MOST_BYTES, help="fail if the folder and the tracked files are larger (default 64 MiB)")
+    parser.add_argument("--python", default=PYTHON, metavar="PATH", help="the Python for which the package is built (default %(default)s); it needs headers")
     options = parser.parse_args()
     options.folder = os.path.abspath(options.folder)
     options.bin = find_bin(options.bin)

@@ -6,6 +6,9 @@ Usage: equivalence.py --bin BIN --schedule=s1 --keep=DIR   where moe-compile is;
 
 Only calls that moe-run verified run again. A case passes if each such call exits with 0. Where a case has a file `expected`, it is also
 trained, and the losses of all its steps are compared with those in the file. The script needs nothing but Python.
+
+With --processes each rank is a process of backend `cuda`, and all share one GPU, which shows what NCCL itself does. NCCL takes processes
+with different names of their machines (NCCL_HOSTID) for processes of several machines, and refuses no GPU then.
 """
 import argparse
 import concurrent.futures
@@ -14,8 +17,10 @@ import math
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from typing import NamedTuple
 
@@ -48,10 +53,15 @@ def find_cases(root):
     return cases
 
 
-def runs_on(backend, name):
-    """Whether a case runs on the backend. `cuda` has a rank in each process, and a process without a launcher has one rank."""
+def count_ranks(name):
     world, stages = re.search(r"\bworld (\d+)", name), re.search(r"\bpp (\d+)x", name)
-    return backend != "cuda" or bool(world) and int(world[1]) * int(stages[1] if stages else 1) == 1
+    return int(world[1]) * int(stages[1] if stages else 1) if world else None
+
+
+def runs_on(options, name):
+    """Whether a case runs on the backend. `cuda` has a rank in each process, and a process without a launcher has one rank."""
+    ranks = count_ranks(name)
+    return options.backend != "cuda" or ranks is not None and (ranks > 1) == options.processes
 
 
 def in_folder(folder, word):
@@ -61,20 +71,59 @@ def in_folder(folder, word):
     return option + equals + path if value and os.path.exists(path) else word
 
 
-def call(options, folder, words):
-    """Standard output and error of moe-run."""
-    words = [in_folder(folder, word) for word in words if not word.startswith("--backend=")]
+def call(options, case, words):
+    """Standard output and error of moe-run, those of the first process if there are several."""
+    words = [in_folder(case.folder, word) for word in words if not word.startswith("--backend=")]
     command = [*options.wrap, os.path.join(options.bin, "moe-run"), *words, "--backend=" + options.backend]
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=options.timeout)
+        outputs = run_processes(command, count_ranks(case.name), options.timeout) if options.processes else run_alone(command, options.timeout)
     except subprocess.TimeoutExpired:
         raise CaseFailed(f"timed out after {options.timeout:g} s: {shlex.join(command)}") from None
     except OSError as error:
         raise CaseFailed(f"{command[0]}: {error}") from None
-    if done.returncode:
-        tail = "\n".join((done.stdout[-2000:] + done.stderr[-3000:]).splitlines()[-30:])
-        raise CaseFailed(f"exit status {done.returncode}: {shlex.join(command)}\n{tail}")
-    return done.stdout, done.stderr
+    for number, (status, stdout, stderr) in enumerate(outputs):
+        if status:
+            tail = "\n".join((stdout[-2000:] + stderr[-3000:]).splitlines()[-30:])
+            raise CaseFailed(f"exit status {status} of process {number}: {shlex.join(command)}\n{tail}")
+    return outputs[0][1:]
+
+
+def run_alone(command, timeout):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=timeout)
+    return [(done.returncode, done.stdout, done.stderr)]
+
+
+def get_shared_environment(rank, ranks, port, folder):
+    """Environment of a rank that shares the first GPU with the others. NCCL's transports between machines need no other hardware."""
+    return {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks),
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "CUDA_VISIBLE_DEVICES": "0", "MOERT_TEST_SHARE_GPU": "1",
+            "NCCL_HOSTID": f"rank{rank}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1",
+            "NCCL_EMULATION_FOLDER": folder}
+
+
+def find_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def run_processes(command, ranks, timeout):
+    """Exit status, standard output and error of each rank."""
+    port, processes = find_port(), []
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+        try:
+            for rank in range(ranks):
+                processes.append(subprocess.Popen(command, env=get_shared_environment(rank, ranks, port, folder), stdout=subprocess.PIPE,
+                                                  stderr=subprocess.PIPE, text=True, errors="replace"))
+            end, outputs = time.monotonic() + timeout, []
+            for process in processes:
+                stdout, stderr = process.communicate(timeout=max(end - time.monotonic(), 0.1))
+                outputs.append((process.returncode, stdout, stderr))
+            return outputs
+        finally:
+            for process in processes:
+                process.kill()
+                process.communicate()
 
 
 def get_error(got, want):
@@ -86,7 +135,7 @@ def get_error(got, want):
 
 def check_training(options, case):
     """Largest relative error of the printed losses."""
-    stdout, stderr = call(options, case.folder, case.expected["run"])
+    stdout, stderr = call(options, case, case.expected["run"])
     got, want, worst = parse_object(stdout).get("steps", []), case.expected["steps"], 0.0
     if len(got) != len(want):
         raise CaseFailed(f"expected {len(want)} steps but got {len(got)}")
@@ -115,7 +164,7 @@ def check(options, case):
     try:
         notes = []
         for run in case.runs:
-            stdout, stderr = call(options, case.folder, shlex.split(run))
+            stdout, stderr = call(options, case, shlex.split(run))
             notes += stderr.splitlines()
             if "--json" in shlex.split(run):
                 verify = parse_object(stdout)["verify"]
@@ -143,6 +192,7 @@ def main():
     parser.add_argument("root", metavar="DIR", help="the folder of --keep")
     parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of moe-run")
     parser.add_argument("--backend", default="host", metavar="NAME", help="backend that runs the plans; cuda has only cases of one rank (default host)")
+    parser.add_argument("--processes", action="store_true", help="with --backend=cuda: run the cases of several ranks, as processes that share one GPU")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time (default 2)")
     parser.add_argument("--only", metavar="PATTERN", help="only the cases whose name matches this regular expression")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for each call (default 300)")
@@ -150,8 +200,10 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="also write one JSON object for each case to FILE, one in a line")
     options = parser.parse_args()
     options.bin = os.path.abspath(options.bin)
+    if options.processes and options.backend != "cuda":
+        parser.error(f"--processes: expected --backend=cuda but got '{options.backend}', whose ranks are in one process or need MPI")
     cases = [case for case in find_cases(options.root)
-             if runs_on(options.backend, case.name) and (not options.only or re.search(options.only, case.name))]
+             if runs_on(options, case.name) and (not options.only or re.search(options.only, case.name))]
     if not cases:
         print(f"error: '{options.root}' has no selected case", file=sys.stderr)
         return 2

@@ -3,7 +3,7 @@
 
 Usage: gpu.sh report RESULTS.. [-o FILE] [--profile=FILE]
 
-RESULTS are folders that `gpu.sh run` wrote. If several have a stage, the last one counts. The default page is docs/Gpu.md, and the default
+RESULTS are folders that `gpu.sh run` wrote. If several have a call, the last one counts. The default page is docs/Gpu.md, and the default
 profile share/clusters/GPU.json, such as h200.json. Results of the emulation make a page only with -o, and a profile only with --profile.
 """
 import argparse
@@ -13,12 +13,14 @@ import os
 import re
 import sys
 
+import stages
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 # These scripts are in scripts/gpu of the repository, and in gpu of the packed folder.
 ROOT = os.path.dirname(HERE) if os.path.exists(os.path.join(os.path.dirname(HERE), "pack.json")) else os.path.dirname(os.path.dirname(HERE))
 # NVIDIA's data sheets, SXM, dense: FLOP/s in bf16, bytes/s of the memory.
 PEAKS = {"H200": (989.4e12, 4.8e12), "H100": (989.4e12, 3.35e12)}
-TITLES = {1: "correctness and ragged products", 2: "layers", 3: "accesses and races", 4: "measured machine and kernels", 5: "attention and whole steps"}
+TITLES = {1: "libraries and kernels", 2: "programs and figures"}
 
 
 def fail(text):
@@ -27,20 +29,20 @@ def fail(text):
 
 
 def load(folders):
-    """Records of all stages, {stage: {step: record}}, and the description of the packed folder."""
-    stages, about = {}, None
+    """Records of all calls, {call: {step: record}}, and the description of the packed folder."""
+    calls, about = {}, None
     for folder in folders:
-        names = sorted(name for name in (os.listdir(folder) if os.path.isdir(folder) else []) if re.fullmatch(r"stage\d\.json", name))
+        names = sorted(name for name in (os.listdir(folder) if os.path.isdir(folder) else []) if re.fullmatch(r"call\d\.json", name))
         if not names:
-            fail(f"'{folder}' has no results: expected stage1.json or others, which `gpu.sh run STAGE` writes")
+            fail(f"'{folder}' has no results: expected call1.json or call2.json, which `gpu.sh run CALL` writes")
         for name in names:
             with open(os.path.join(folder, name), encoding="utf-8") as file:
                 stored = json.load(file)
             if about and about["id"] != stored["pack"]:
                 print(f"warning: {folder}/{name} is of another packed folder than the other results", file=sys.stderr)
             about = stored["about"]
-            stages[stored["stage"]] = {record["step"]: record for record in stored["steps"]}
-    return stages, about
+            calls[stored["call"]] = {record["step"]: record for record in stored["steps"]}
+    return calls, about
 
 
 # ------------------------------------------------------------------------------------------------------------------ text
@@ -65,17 +67,17 @@ def write_short(text, most=160):
 
 
 class Page:
-    def __init__(self, stages, about):
-        self.stages, self.about, self.sections = stages, about, []
+    def __init__(self, calls, about):
+        self.calls, self.about, self.sections = calls, about, []
         self.gpu = self.name_gpu()
         self.flops, self.bandwidth = next((peak for name, peak in PEAKS.items() if name in self.gpu), (None, None))
 
-    def figures(self, stage, step):
-        return self.stages.get(stage, {}).get(step, {}).get("figures", {})
+    def figures(self, call, step):
+        return self.calls.get(call, {}).get(step, {}).get("figures", {})
 
-    def find(self, stage, pattern):
+    def find(self, call, pattern):
         """(name without the pattern's beginning, figures) of steps with figures."""
-        for name, record in self.stages.get(stage, {}).items():
+        for name, record in self.calls.get(call, {}).items():
             match = re.match(pattern, name)
             if match and record.get("figures"):
                 yield name[match.end():], record["figures"]
@@ -84,7 +86,7 @@ class Page:
         if self.about["emulated"]:
             return "the emulation of CUDA"
         lines = (self.figures(1, "machine").get("gpus") or "").splitlines()
-        return lines[1].split(",")[0].strip() if len(lines) > 1 else "a GPU of which stage 1 says nothing"
+        return lines[1].split(",")[0].strip() if len(lines) > 1 else "a GPU of which call 1 says nothing"
 
     def add(self, title, intro, table=""):
         name = title.lower().replace(" ", "-")
@@ -105,29 +107,30 @@ class Page:
 
     def add_steps(self):
         rows, counts, skipped = [], {}, {}
-        for stage in sorted(self.stages):
-            for record in self.stages[stage].values():
+        for call in sorted(self.calls):
+            for record in self.calls[call].values():
                 counts[record["state"]] = counts.get(record["state"], 0) + 1
                 if record["state"] == "skipped":
-                    skipped.setdefault((stage, record["reason"]), []).append(record["step"])
+                    skipped.setdefault((call, record["reason"]), []).append(record["step"])
                     continue
-                rows.append((f"{stage}: {TITLES.get(stage, '')}", record["step"], record["state"], f"{record['seconds']:.1f}", write_short(record["reason"])))
-        rows += [(f"{stage}: {TITLES.get(stage, '')}", ", ".join(names), "skipped", "", write_short(reason)) for (stage, reason), names in skipped.items()]
-        missing = [f"{stage} ({title})" for stage, title in TITLES.items() if stage not in self.stages]
+                rows.append((f"{call}: {TITLES.get(call, '')}", record["step"], record["state"], f"{record['seconds']:.1f}",
+                             f"{record['expected']:.0f}" if record.get("expected") else "", write_short("; ".join([record["reason"], *record.get("notes", [])]))))
+        rows += [(f"{call}: {TITLES.get(call, '')}", ", ".join(names), "skipped", "", "", write_short(reason)) for (call, reason), names in skipped.items()]
+        missing = [f"{call} ({title})" for call, title in TITLES.items() if call not in self.calls]
         intro = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) + "."
-        intro += f" These stages did not run: {', '.join(missing)}." if missing else ""
-        self.add("Steps", intro, write_table(["stage", "step", "state", "seconds", "reason"], rows))
+        intro += f" These calls did not run: {', '.join(missing)}." if missing else ""
+        self.add("Steps", intro, write_table(["call", "step", "state", "seconds", "expected", "reason and notes"], rows))
 
     def add_failures(self):
         texts = []
-        for stage in sorted(self.stages):
-            for record in self.stages[stage].values():
+        for call in sorted(self.calls):
+            for record in self.calls[call].values():
                 if record["state"] not in ("failed", "timed out"):
                     continue
-                texts.append(f"Stage {stage}, `{record['step']}`: {write_short(record['reason'], 300)}")
+                texts.append(f"Call {call}, `{record['step']}`: {write_short(record['reason'], 300)}")
                 figures = record.get("figures", {})
                 details = [f"{test['test']}: {test['message']}" for test in figures.get("failed", [])]
-                details += [f"{case['case']}: {case['error']}" for case in figures.get("cases", []) if not case["ok"]]
+                details += [f"{case['case']}: {case['error']}" for case in (figures.get("cases") if isinstance(figures.get("cases"), list) else []) if not case["ok"]]
                 details += figures.get("found", [])
                 details += [json.dumps(line) for line in figures.get("lines", []) if "error" in line]
                 details += [] if details else (record.get("output", "") + record.get("errors", "")).strip().splitlines()[-12:]
@@ -137,21 +140,21 @@ class Page:
 
     def add_correctness(self):
         rows = []
-        for stage, pattern in ((1, ""), (3, "")):
-            for name, figures in self.find(stage, pattern):
+        for call in self.calls:
+            for name, figures in self.find(call, ""):
                 if "tests" in figures:
-                    rows.append((stage, name, f"{figures['tests']} tests", len(figures["failed"]), len(figures["skipped"]), "", figures.get("errors", "")))
-                if "cases" in figures:
+                    rows.append((call, name, f"{figures['tests']} tests", len(figures["failed"]), len(figures["skipped"]), "", figures.get("errors", "")))
+                if isinstance(figures.get("cases"), list):
                     errors = [case["worst"] for case in figures["cases"] if case.get("worst") is not None]
-                    rows.append((stage, name, f"{len(figures['cases'])} plans", sum(not case["ok"] for case in figures["cases"]), "",
+                    rows.append((call, name, f"{len(figures['cases'])} plans", sum(not case["ok"] for case in figures["cases"]), "",
                                  f"{max(errors):.1e}" if errors else "", figures.get("errors", "")))
         if rows:
             self.add("Tests and plans", "Tests compare each kernel with the host's. Plans are compared with one rank on the host. The last column counts "
-                     "what compute-sanitizer found.", write_table(["stage", "step", "ran", "failed", "skipped", "largest error", "found"], rows))
+                     "what compute-sanitizer found.", write_table(["call", "step", "ran", "failed", "skipped", "largest error", "found"], rows))
 
     def add_products(self):
         """Adds a table with a row for each product and a column for each method."""
-        lines = [line for step in ("ragged-gemm", "ragged-gemm-torch") for line in self.figures(1, step).get("lines", []) if "method" in line]
+        lines = [line for step in ("ragged-gemm", "ragged-gemm-torch") for line in self.figures(2, step).get("lines", []) if "method" in line]
         cases, methods = {}, []
         for line in lines:
             if line["method"] not in methods:
@@ -174,23 +177,26 @@ class Page:
 
     def add_layers(self):
         rows, names = [], ("loop", "grouped")
-        for key, case in self.figures(2, "layer").get("results", {}).get("cases", {}).items():
+        cases = {key: case for step in ("layer", "layer-8192") for key, case in self.figures(2, step).get("results", {}).get("cases", {}).items()}
+        for key, case in cases.items():
             model, tokens, routing = key.rsplit("-", 2)
+            estimates = stages.ESTIMATES.get(f"{model}-{tokens}", ("", "", ""))
             torch = [f"{case[name]:.2f}x" if name in case else "error" if f"{name}_error" in case else "" for name in names]
-            rows.append((model, tokens, routing, f"{case['load']:.2f}", f"{case['step'] * 1e3:.3f}", f"{case['of_peak']:.0%}", f"{case['products']:.0%}",
+            rows.append((model, tokens, routing, f"{case['load']:.2f}", f"{case['step'] * 1e3:.3f}", f"{case['eager'] * 1e3:.3f}", *estimates, f"{case['of_peak']:.0%}", f"{case['products']:.0%}",
                          f"{case['rest']:.2f}x", *torch))
         if rows:
-            self.add("Layers against PyTorch", "[The benchmark](../benchmarks/README.md#a-layer-on-a-gpu) explains the columns. More than 1x means that the plan is "
-                     "faster than PyTorch.", write_table(["model", "tokens", "routing", "max/mean", "ms", "of cuBLAS", "products", "rest", "loop", "grouped"], rows))
+            self.add("Layers against PyTorch", "[The benchmark](../benchmarks/README.md#a-layer-on-a-gpu) explains the columns. Before the session, "
+                     "the step was expected to take the milliseconds of the next three columns: at least (by the data sheet), the plan, and "
+                     "PyTorch. More than 1x means that the plan is faster than PyTorch.",
+                     write_table(["model", "tokens", "routing", "max/mean", "ms", "eager ms", "floor", "plan expected", "PyTorch expected", "of cuBLAS", "products", "rest", "loop", "grouped"], rows))
 
     def add_ops(self):
         rows = []
-        for stage in (4, 5):
-            for name, figures in self.find(stage, "ops-"):
-                for op in figures.get("ops", [])[:14]:
-                    rate, flops = (op[key] / op["seconds"] if op["seconds"] else math.nan for key in ("bytes", "flops"))
-                    rows.append((name, op["op"], op["calls"], f"{op['seconds'] * 1e6:.1f}", f"{rate / 1e9:.0f}", write_share(rate, self.bandwidth),
-                                 f"{flops / 1e12:.1f}", write_share(flops, self.flops)))
+        for name, figures in self.find(2, "ops-"):
+            for op in figures.get("ops", [])[:14]:
+                rate, flops = (op[key] / op["seconds"] if op["seconds"] else math.nan for key in ("bytes", "flops"))
+                rows.append((name, op["op"], op["calls"], f"{op['seconds'] * 1e6:.1f}", f"{rate / 1e9:.0f}", write_share(rate, self.bandwidth),
+                             f"{flops / 1e12:.1f}", write_share(flops, self.flops)))
         if rows:
             self.add("Ops", "The ops of a step that take longest, by events on the device. Bytes and FLOPs are the plan's, and shares are those of the data sheet.",
                      write_table(["plan", "op", "calls", "us", "GB/s", "of bandwidth", "TFLOP/s", "of peak"], rows))
@@ -198,29 +204,39 @@ class Page:
     def add_kernels(self):
         rows = [(name, kernel["kernel"], kernel["launches"], f"{kernel['ns'] / 1e3:.1f}",
                  *(f"{kernel[key]:.0f}%" if key in kernel else "" for key in ("of_bandwidth", "of_compute")))
-                for name, figures in self.find(4, "ncu-") for kernel in figures.get("kernels", [])[:14]]
+                for name, figures in self.find(2, "ncu-") for kernel in figures.get("kernels", [])[:14]]
         if rows:
-            self.add("Kernels", "Measured by `ncu`, which fixes the clocks. Shares are of what the device can sustain.",
+            self.add("Kernels", "Measured by `ncu` at the clocks that the device has. Shares are of what the device can sustain.",
                      write_table(["plan", "kernel", "launches", "us", "of bandwidth", "of compute"], rows))
 
     def add_attention(self):
-        torch = {(line["shape"], line["pass"]): line for line in self.figures(5, "attention-torch").get("lines", []) if "ms" in line}
-        rows = []
-        for name, figures in self.find(5, "attention-(?!torch)"):
-            seconds = {op["op"]: op["seconds"] for op in figures.get("ops", [])}
+        torch = {(line["shape"], line["pass"]): line for line in self.figures(2, "attention-torch").get("lines", []) if "ms" in line}
+        by_cudnn, rows = dict(self.find(2, "attention-(?!torch|own-)")), []
+        for name, figures in self.find(2, "attention-own-"):
+            seconds = [{op["op"]: op["seconds"] for op in taken.get("ops", [])} for taken in (by_cudnn.get(name, {}), figures)]
             for which, op in (("forward", "attention"), ("backward", "attention_grad")):
-                own, other = seconds.get(op), torch.get((name, which))
-                if own:
-                    rate = other["tflops"] * other["ms"] / (own * 1e3) if other else None
-                    rows.append((name, which, f"{own * 1e3:.3f}", f"{other['ms']:.3f}" if other else "", f"{other['ms'] / (own * 1e3):.2f}x" if other else "",
-                                 f"{rate:.0f}" if rate else "", write_share(rate * 1e12, self.flops) if rate else ""))
+                cudnn, own, other = seconds[0].get(op), seconds[1].get(op), torch.get((name, which))
+                best = min((value for value in (cudnn, own) if value), default=None)
+                if best:
+                    rate = other["tflops"] * other["ms"] / (best * 1e3) if other else None
+                    rows.append((name, which, *(f"{value * 1e3:.3f}" if value else "" for value in (cudnn, own)), f"{other['ms']:.3f}" if other else "",
+                                 f"{other['ms'] / (best * 1e3):.2f}x" if other else "", f"{rate:.0f}" if rate else "",
+                                 write_share(rate * 1e12, self.flops) if rate else ""))
         if rows:
-            self.add("Attention against PyTorch", "PyTorch runs scaled_dot_product_attention. More than 1x means that the plan is faster.",
-                     write_table(["shape", "pass", "ms", "PyTorch ms", "speed", "TFLOP/s", "of peak"], rows))
+            self.add("Attention against PyTorch", "The plan's attention by cuDNN and by MoePlan's own kernels. It is an error if cuDNN does not compute the "
+                     "former. PyTorch runs scaled_dot_product_attention. More than 1x means that the faster of both is faster than PyTorch.",
+                     write_table(["shape", "pass", "cuDNN ms", "own ms", "PyTorch ms", "speed", "TFLOP/s", "of peak"], rows))
+
+    def add_torch(self):
+        rows = [(figures["ranks"], figures["torch"], f"{max(figures['errors'].values()):.1e}", f"{figures['ms']:.3f}" if figures["ms"] else "")
+                for _, figures in self.find(2, "torch-") if "ranks" in figures]
+        if rows:
+            self.add("Layers in PyTorch", "A plan's layer among PyTorch's own work, on its stream and its communicators. Several processes share the GPU.",
+                     write_table(["processes", "PyTorch", "largest error", "forward and backward ms"], rows))
 
     def add_whole_steps(self):
         rows = []
-        for name, figures in self.find(5, "step-"):
+        for name, figures in self.find(2, "step-"):
             if "step_ms" in figures:
                 milliseconds = figures["step_ms"]["median"]
                 rate = figures["flops"] / milliseconds * 1e3
@@ -233,14 +249,14 @@ class Page:
         self.add_head()
         self.add_steps()
         for add in (self.add_failures, self.add_correctness, self.add_products, self.add_layers, self.add_ops, self.add_kernels,
-                    self.add_attention, self.add_whole_steps):
+                    self.add_attention, self.add_torch, self.add_whole_steps):
             add()
         return "\n\n".join(self.sections) + "\n"
 
 
 def keep_profile(page, path):
-    """Writes the profile that stage 4 measured. Returns whether there was one."""
-    profile = page.figures(4, "calibrate").get("profile")
+    """Writes the profile that call 2 measured. Returns whether there was one."""
+    profile = page.figures(2, "calibrate").get("profile")
     if not profile:
         return False
     profile = {**profile, "name": os.path.basename(path)[:-len(".json")] if path.endswith(".json") else os.path.basename(path)}
@@ -263,8 +279,8 @@ def main():
     parser.add_argument("-o", "--output", metavar="FILE")
     parser.add_argument("--profile", metavar="FILE")
     options = parser.parse_args()
-    stages, about = load(options.results)
-    page = Page(stages, about)
+    page = Page(*load(options.results))
+    about = page.about
     if about["emulated"] and not options.output:
         fail("docs/Gpu.md is only for results of a GPU: write the page of these results of the emulation by -o FILE")
     path = options.output or os.path.join(ROOT, "docs", "Gpu.md")
@@ -275,7 +291,7 @@ def main():
     print(f"wrote {path}")
     if options.profile or not about["emulated"]:
         if not keep_profile(page, options.profile or name_profile(page.gpu)):
-            print("no profile was measured: stage 4 has none", file=sys.stderr)
+            print("no profile was measured: call 2 has none", file=sys.stderr)
     return 0
 
 

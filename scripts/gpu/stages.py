@@ -1,4 +1,4 @@
-"""Steps of a GPU session, by stage. Each is a command with a time-out, and a list of what it needs."""
+"""Steps of a GPU session, by call. Each is a command with a time-out, and a list of what it needs."""
 import os
 import shutil
 import subprocess
@@ -6,16 +6,28 @@ from typing import NamedTuple
 
 import figures
 
-# A stage ends within 9 minutes. The next call runs the remaining steps.
-STAGE_SECONDS = 525
-STAGES = (1, 2, 3, 4, 5)
+# Programs and libraries, which `pack` writes and `run` unpacks.
+ARCHIVE = "programs.tar.xz"
+# Seconds after which a call leaves the remaining steps. A machine may be lent for 15 minutes, its start included.
+CALL_SECONDS = {1: 120, 2: 480}
 GPU_METRICS = ",".join(figures.NCU)
 SANITIZER = ["compute-sanitizer", "--error-exitcode=9", "--print-limit=20"]
-GUARD = 256  # bytes between buffers
 # Kept cases of one rank run on a backend that makes graphs, the others on one whose ranks share a device.
 CASES = {"cuda": "world 1,", "cuda-loopback": "world [2-9]"}
 # Parts of the tests of kernels and of collectives, of which the emulation runs one.
 PARTS_ON_EMULATION = 40
+# Processes that share the tests of kernels.
+SHARDS = 4
+# Milliseconds that are expected on an H100 SXM: (floor by the data sheet's rates, 989 TFLOP/s and 3.35 TB/s; an estimate by rates that
+# comparable kernels reach; the same for PyTorch). Layers are a forward and a backward, with balanced experts.
+ESTIMATES = {
+    "mixtral-4096": (9.5, 14.5, 16.4),
+    "qwen3-8192": (2.6, 4.5, 7.0),
+    "qwen3-4096": (1.3, 2.4, 3.6),
+    "deepseek-v3-4096": (9.9, 15.6, 18.1),
+    "llama-8b-4k forward": (0.28, 0.5, 0.5),
+    "llama-8b-4k backward": (0.7, 1.4, 1.4),
+}
 
 
 class Step(NamedTuple):
@@ -23,11 +35,13 @@ class Step(NamedTuple):
     command: list  # words. {work} stands for a folder of the step
     timeout: float  # seconds
     take: object  # function of figures.py
+    expected: float = 0  # seconds on an H100
     env: dict = {}
     tools: tuple = ()  # programs of the machine
     files: tuple = ()  # files of the folder
     passed: tuple = (0,)  # exit statuses
     left_out: str = ""  # reason for which the step never runs
+    group: str = ""  # steps of one group run at the same time
 
 
 class Pack:
@@ -74,66 +88,71 @@ def find_missing(pack, step):
     return ""
 
 
-def test_kernels(pack, shard=None, wrap=(), **more):
+def run_script(pack, *words):
+    return ["python3", "-B", pack.path(*words[0].split("/")), *words[1:]]
+
+
+def test_kernels(pack, shard, wrap=(), **more):
     """Compares each kernel with the host's. On the emulation this is a part of the tests. The build's own tests run all of them there."""
-    index, count = shard or pack.choose((1, 1), (2, PARTS_ON_EMULATION))
-    env = {"GTEST_TOTAL_SHARDS": str(count), "GTEST_SHARD_INDEX": str(index - 1)}
+    index, count = shard
+    env = {"GTEST_TOTAL_SHARDS": str(count), "GTEST_SHARD_INDEX": str(index)}
     command = [*wrap, pack.bin(pack.kernels), "--gtest_brief=1", "--gtest_output=json:{work}/tests.json"]
     return {"command": command, "env": env, "files": (f"bin/{pack.kernels}",), **more}
 
 
-def replay(pack, backend, *flags, timeout=90):
-    return ["python3", "-B", pack.path("gpu", "replay.py"), pack.path("kept"), "--bin", pack.path("bin"), f"--backend={backend}",
-            f"--timeout={timeout}", f"--jobs={pack.choose(4, 2)}", "--json={work}/cases.json", *flags]
+def replay(pack, backend, *flags, timeout=60):
+    return run_script(pack, "gpu/replay.py", pack.path("kept"), "--bin", pack.path("bin"), f"--backend={backend}", f"--timeout={timeout}",
+                      f"--jobs={pack.choose(6, 2)}", "--json={work}/cases.json", *flags)
 
 
-def choose_cases(pack, backend, emulated, real=""):
-    """Pattern of the names of a backend's cases. The emulation runs those that `emulated` also matches."""
-    return "^" + pack.choose(real, emulated) + ".*" + CASES[backend]
+# ------------------------------------------------------------------------------------------------------- the first call
 
 
-def list_correctness(pack):
-    yield Step("machine", ["python3", "-B", pack.path("gpu", "machine.py")], 90, figures.take_json)
-    yield Step("kernels", timeout=150, take=figures.take_tests, **test_kernels(pack))
+def list_first(pack):
+    """Libraries, and each kernel once. After this call, faults are mended without the machine."""
+    yield Step("preflight", run_script(pack, "gpu/preflight.py", pack.root), 40, figures.take_json, 20)
+    yield Step("machine", run_script(pack, "gpu/machine.py"), 60, figures.take_json, 15, group="tests")
+    # The emulation is slow.
+    count = pack.choose(SHARDS, PARTS_ON_EMULATION)
+    for shard in range(pack.choose(SHARDS, 1)):
+        yield Step(f"kernels-{shard + 1}", timeout=85, take=figures.take_tests, expected=45, group="tests", **test_kernels(pack, (shard, count)))
     yield Step("collectives", [pack.bin("runtime-core"), "--gtest_brief=1", "--gtest_filter=*ollectives*", "--gtest_output=json:{work}/tests.json"],
-               60, figures.take_tests, env={"MOERT_TEST_BACKEND": "cuda-loopback", "GTEST_TOTAL_SHARDS": pack.choose("1", str(PARTS_ON_EMULATION)), "GTEST_SHARD_INDEX": "0"})
-    for backend in CASES:
+               60, figures.take_tests, 30, group="tests",
+               env={"MOERT_TEST_BACKEND": "cuda-loopback", "GTEST_TOTAL_SHARDS": pack.choose("1", str(PARTS_ON_EMULATION)), "GTEST_SHARD_INDEX": "0"})
+
+
+# ------------------------------------------------------------------------------------------------------ the second call
+
+
+def list_cases(pack):
+    """Whole programs against the host, and NCCL between processes that share the GPU."""
+    for backend, world in CASES.items():
         # The emulation is too slow for wide layers. Its tests of products have several tiles, too.
-        only = choose_cases(pack, backend, "(?!layer wide)")
-        yield Step(f"cases-{backend}", replay(pack, backend, "--only=" + only), 120, figures.take_cases)
-    cases, model = pack.path("benchmarks", "ragged_gemm", "cases.json"), pack.choose([], ["--model=tiny"])
-    name = pack.choose("ragged_gemm", "ragged_gemm_emulated")
-    yield Step("ragged-gemm", [pack.bin(name), f"--cases={cases}", *model, "--limit=120"], 150, figures.take_json_lines, files=(f"bin/{name}",))
-    yield Step("ragged-gemm-torch", ["python3", "-B", pack.path("benchmarks", "ragged_gemm_torch.py"), f"--cases={cases}", *model, "--limit=100"], 130,
-               figures.take_json_lines, tools=("torch",))
+        only = "^" + pack.choose("", "(?!layer wide)") + ".*" + world
+        yield Step(f"cases-{backend}", replay(pack, backend, "--only=" + only), 90, figures.take_cases, 60, group="cases")
+    for world in (2, 4):
+        only = pack.choose(f"^(layer mixtral bf16|trained).*world {world},", f"^layer mixtral bf16.*world {world},")
+        yield Step(f"nccl-{world}", replay(pack, "cuda", "--processes", "--jobs=1", "--only=" + only), 45, figures.take_cases, 25)
 
 
 def list_layers(pack):
-    flags = pack.choose(["--torch=python3"], ["--worker=cuda_layer_emulated", "--torch=python3", "--shape=tiny", "--tokens=32", "--steps=1"])
-    yield Step("layer", ["python3", "-B", pack.path("benchmarks", "cuda_layer.py"), f"--plans={pack.path('plans', 'layer')}",
-                         f"--bin={pack.path('bin')}", "--json={work}/layer.json", "--limit=400", *flags],
-               510, figures.take_layer, passed=(0, 1, 3))
+    yield Step("products", [pack.bin("moe-calibrate"), "--products={work}/products.json", "--backend=cuda"], 75, figures.take_products, 50,
+               left_out="the emulation has too little memory" if pack.is_emulated else "")
+    for name, shapes, timeout, expected in (("layer", ["--tokens=4096"], 110, 80), ("layer-8192", ["--shape=qwen3", "--tokens=8192"], 40, 20)):
+        flags = pack.choose(shapes, ["--worker=cuda_layer_emulated", "--shape=tiny", "--tokens=32", "--steps=1"])
+        if not pack.is_emulated or name == "layer":
+            yield Step(name, run_script(pack, "benchmarks/cuda_layer.py", f"--plans={pack.path('plans', 'layer')}", f"--bin={pack.path('bin')}",
+                                        "--json={work}/layer.json", f"--limit={timeout - 30}", "--torch=python3", *flags),
+                       timeout, figures.take_layer, expected, passed=(0, 1, 3))
 
 
-def list_checks(pack):
-    """Guards need no tool. Then each of the sanitizer's tools follows. Parts are small, so that a time-out loses little."""
-    # On the emulation a few cases are enough to try the steps.
-    few = "layer (gpt-oss|deepseek-v3)"
-    for backend in CASES:
-        yield Step(f"guard-{backend}", replay(pack, backend, "--only=" + choose_cases(pack, backend, few)), 90, figures.take_cases,
-                   env={"MOERT_GUARD": str(GUARD)})
-    parts = pack.choose(4, PARTS_ON_EMULATION)
-    for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
-        wrap = [*SANITIZER, f"--tool={tool}"]
-        # On the emulation one part is enough to try the step.
-        for part in range(1, pack.choose(parts, 1) + 1):
-            yield Step(f"{tool}-kernels-{part}", timeout=120, take=figures.take_tests_and_findings, tools=("compute-sanitizer",),
-                       **test_kernels(pack, (part, parts), wrap))
-        for backend in CASES:
-            # Each case takes long under these tools.
-            only = choose_cases(pack, backend, few, "trained" if tool != "memcheck" else "")
-            yield Step(f"{tool}-cases-{backend}", replay(pack, backend, "--wrap=" + " ".join(wrap), "--only=" + only, timeout=120), 180,
-                       figures.take_cases_and_findings, tools=("compute-sanitizer",), env={"MOERT_GUARD": "0"})
+def list_products(pack):
+    """Rules of tiles: each method on the shapes of models, beside PyTorch."""
+    cases, model = pack.path("benchmarks", "ragged_gemm", "cases.json"), pack.choose([], ["--model=tiny"])
+    name = pack.choose("ragged_gemm", "ragged_gemm_emulated")
+    yield Step("ragged-gemm", [pack.bin(name), f"--cases={cases}", *model, "--limit=35"], 50, figures.take_json_lines, 40, files=(f"bin/{name}",))
+    yield Step("ragged-gemm-torch", run_script(pack, "benchmarks/ragged_gemm_torch.py", f"--cases={cases}", *model, "--limit=15"), 30,
+               figures.take_json_lines, 20, tools=("torch",))
 
 
 def run_traced(pack, folder, plan, *flags):
@@ -141,37 +160,66 @@ def run_traced(pack, folder, plan, *flags):
             "--trace={work}/trace.json", *flags]
 
 
-def list_measurements(pack):
-    calibrate = [pack.bin("moe-calibrate"), "-o", "{work}/profile.json"]
-    yield Step("products", [pack.bin("moe-calibrate"), "--products={work}/products.json", "--backend=cuda"], 200, figures.take_products,
-               left_out="the emulation has too little memory" if pack.is_emulated else "")
-    if pack.is_emulated:
-        yield Step("calibrate", [*calibrate, "--backend=host", "--quick"], 240, figures.take_profile)
-    else:
-        yield Step("calibrate", [*calibrate, "--backend=cuda"], 330, figures.take_profile)
-    yield Step("calibrate-loopback", [*calibrate, "--backend=cuda-loopback", "--quick"], 120, figures.take_profile,
-               left_out="moe-calibrate takes too long on the emulation" if pack.is_emulated else "")
+def list_attention(pack):
+    for plan in pack.list_plans("attention"):
+        for name, demand in (("attention", "always"), ("attention-own", "never")):
+            yield Step(f"{name}-{plan}", run_traced(pack, "attention", plan), 20, figures.take_ops, 4, env={"MOERT_CUDNN": demand})
+    shapes = "--shape=" + ",".join(pack.list_plans("attention"))
+    yield Step("attention-torch", run_script(pack, "benchmarks/attention_torch.py", shapes), 40, figures.take_json_lines, 15, tools=("torch",))
+
+
+def list_torch(pack):
+    """Layers in PyTorch, on its streams and communicators."""
+    for count in (1, 2):
+        yield Step(f"torch-{count}", run_script(pack, "gpu/torch_layer.py", pack.path("plans", "torch", f"world-{count}.so"), str(count)), 60,
+                   figures.take_json, 20, env={"PYTHONPATH": pack.path("python")}, tools=("torch",),
+                   files=("python/moeplan/__init__.py", f"plans/torch/world-{count}.so"))
+
+
+def list_kernels(pack):
     for plan in pack.choose(["mixtral-4096", "qwen3-4096", "deepseek-v3-4096"], ["tiny-32"]):
         command = [pack.bin("moe-run"), pack.path("plans", "layer", plan + ".so"), "--backend=cuda", "--no-cuda-graph"]
-        yield Step(f"ops-{plan}", run_traced(pack, "layer", plan), 60, figures.take_ops, files=(f"plans/layer/{plan}.so",))
-        yield Step(f"ncu-{plan}", ["ncu", "--csv", "--page=raw", f"--metrics={GPU_METRICS}", "--launch-count=150", *command], 150,
-                   figures.take_kernels, tools=("ncu",), files=(f"plans/layer/{plan}.so",))
+        yield Step(f"ops-{plan}", run_traced(pack, "layer", plan), 30, figures.take_ops, 8, files=(f"plans/layer/{plan}.so",))
+        # NVIDIA's tool would set the clocks, which may belong to others.
+        yield Step(f"ncu-{plan}", ["ncu", "--clock-control=none", "--csv", "--page=raw", f"--metrics={GPU_METRICS}", "--launch-count=60", *command],
+                   40, figures.take_kernels, 15, tools=("ncu",), files=(f"plans/layer/{plan}.so",))
 
 
-def list_rest(pack):
-    for plan in pack.list_plans("attention"):
-        yield Step(f"attention-{plan}", run_traced(pack, "attention", plan), 60, figures.take_ops)
-    shapes = ["--shape=" + ",".join(pack.list_plans("attention"))]
-    yield Step("attention-torch", ["python3", "-B", pack.path("benchmarks", "attention_torch.py"), *shapes], 90, figures.take_json_lines, tools=("torch",))
+def list_whole_steps(pack):
     for plan in pack.list_plans("step"):
         command = [pack.bin("moe-run"), pack.path("plans", "step", plan + ".so"), "--backend=cuda", "--json", "--iters=12"]
-        yield Step(f"step-{plan}", command, 60, figures.take_step)
-        yield Step(f"step-{plan}-without-graph", [*command, "--no-cuda-graph"], 60, figures.take_step)
-        yield Step(f"ops-{plan}", run_traced(pack, "step", plan), 60, figures.take_ops)
+        yield Step(f"step-{plan}", command, 40, figures.take_step, 8)
+        yield Step(f"step-{plan}-without-graph", [*command, "--no-cuda-graph"], 40, figures.take_step, 8)
 
 
-LISTS = {1: list_correctness, 2: list_layers, 3: list_checks, 4: list_measurements, 5: list_rest}
+def list_checks(pack):
+    """A sample of the kernels and of the cases under the sanitizer."""
+    for tool in ("memcheck", "racecheck"):
+        wrap = [*SANITIZER, f"--tool={tool}"]
+        yield Step(f"{tool}-kernels", timeout=40, take=figures.take_tests_and_findings, expected=30, tools=("compute-sanitizer",), group="checks",
+                   **test_kernels(pack, (3, pack.choose(12, PARTS_ON_EMULATION)), wrap))
+        only = "^layer (gpt-oss|deepseek-v3) bf16.*world 1,"
+        yield Step(f"{tool}-cases", replay(pack, "cuda", "--wrap=" + " ".join(wrap), "--only=" + only, timeout=40), 45, figures.take_cases_and_findings,
+                   30, tools=("compute-sanitizer",), env={"MOERT_GUARD": "0"}, group="checks")
 
 
-def list_steps(pack, stage):
-    return list(LISTS[stage](pack))
+def list_calibration(pack):
+    backend = pack.choose("cuda", "host")
+    yield Step("calibrate", [pack.bin("moe-calibrate"), "-o", "{work}/profile.json", f"--backend={backend}", "--quick"], 100, figures.take_profile, 50)
+
+
+def list_second(pack):
+    """Figures by worth: what is cut off at the end is worth least."""
+    for part in (list_cases, list_layers, list_products, list_attention, list_torch, list_kernels, list_whole_steps, list_checks, list_calibration):
+        yield from part(pack)
+
+
+def list_steps(pack, call):
+    return list({1: list_first, 2: list_second}[call](pack))
+
+
+def describe(pack):
+    """A table of all steps, as text."""
+    rows = [(str(call), step.name, f"{step.timeout:.0f}", f"{step.expected:.0f}", step.group) for call in CALL_SECONDS for step in list_steps(pack, call)]
+    return "\n".join(f"{call:<5}{name:<34}{timeout:>9}{expected:>10}  {group}".rstrip()
+                     for call, name, timeout, expected, group in [("call", "step", "time-out", "expected", "beside"), *rows])
