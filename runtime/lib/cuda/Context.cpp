@@ -2,6 +2,9 @@
 
 #include "cuda/Context.h"
 
+#include <algorithm>
+#include <charconv>
+
 namespace moert::cuda {
 
 static Status readMethods(const DeviceOptions &options, DeviceContext &context, DenseChoices &dense) {
@@ -12,6 +15,19 @@ static Status readMethods(const DeviceOptions &options, DeviceContext &context, 
                      "'");
   }
   return options.choices.empty() ? Status{} : readProducts(options.choices, context.choices, dense);
+}
+
+/// Reads the number of multiprocessors for transfers, at most half. It is even, because two multiprocessors of a
+/// cluster belong together.
+static Status readTransferProcessors(const std::string &text, int all, int &count) {
+  constexpr int kDefault = 16;
+  int value = kDefault;
+  const char *begin = text.data(), *end = begin + text.size();
+  const auto [last, error] = std::from_chars(begin, end, value);
+  if (!text.empty() && (error != std::errc() || last != end || value < 0 || value % 2 != 0))
+    return invalid("MOERT_TRANSFER_SMS: expected an even number of multiprocessors but got '", text, "'");
+  count = std::min(value, all / 2);
+  return {};
 }
 
 Status DeviceContext::create(const DeviceOptions &options, DeviceContext &context) {
@@ -25,6 +41,8 @@ Status DeviceContext::create(const DeviceOptions &options, DeviceContext &contex
   context.isDeterministic = options.deterministic == "1";
   if (!context.isDeterministic && !options.deterministic.empty() && options.deterministic != "0")
     return invalid("MOERT_DETERMINISTIC: expected 0 or 1 but got '", options.deterministic, "'");
+  MOERT_RETURN_IF_ERROR(
+      readTransferProcessors(options.transferProcessors, context.multiProcessors, context.transferProcessors));
   DenseChoices dense;
   MOERT_RETURN_IF_ERROR(readMethods(options, context, dense));
   context.mutex = std::make_unique<std::mutex>();

@@ -22,6 +22,8 @@ struct DeviceOptions {
   std::string choices;
   /// Number of cuBLASLt's proposal for dense products, from 1. With 0, the measured one, or the first.
   int64_t denseProposal = 0;
+  /// Number of multiprocessors that kernels beside a transfer leave to it, or empty for the default.
+  std::string transferProcessors;
   /// "1": gradients repeat to the bit. "0" or empty: sums of some gradients have any order.
   std::string deterministic;
   /// Method of all ragged products. If empty, each product takes the one that suits it.
@@ -39,6 +41,7 @@ struct DeviceContext {
   RaggedChoices choices;
   std::optional<RaggedMethod> forcedMethod; ///< method of all ragged products
   bool isDeterministic = false;             ///< whether gradients repeat to the bit
+  int transferProcessors = 0;               ///< multiprocessors for a transfer beside another kernel
   std::unique_ptr<std::mutex> mutex;        ///< guards `zeros`
   std::vector<DeviceMemory> zeros;          ///< blocks of increasing size. Kernels may still read the smaller ones.
   int64_t zeroBytes = 0;
@@ -63,7 +66,8 @@ struct StreamContext {
   RaggedGroups *groups = nullptr;  ///< the rank's groups
   Stream owned;                    ///< the stream of a fork
   std::vector<std::unique_ptr<StreamContext>> forks;
-  bool isCapturing = false; ///< a graph is captured: no call may wait or allocate
+  bool isCapturing = false;      ///< a graph is captured: no call may wait or allocate
+  bool isBesideTransfer = false; ///< a transfer may run beside the call
 
   /// Returns the i-th further stream, for parts of a call that run at the same time.
   Status forkAt(size_t i, StreamContext *&fork);
@@ -97,6 +101,10 @@ struct Target {
   int32_t op;
 
   FaultSite faults() const { return device.faults.site(kind, op); }
+  /// Multiprocessors for a kernel whose blocks stay until its end. If it took all, a transfer could not begin before.
+  int freeProcessors() const {
+    return device.multiProcessors - (stream.isBesideTransfer ? device.transferProcessors : 0);
+  }
 };
 
 } // namespace moert::cuda

@@ -46,8 +46,12 @@ Status check(cudaError_t error, const std::string &what) {
                        hintFor(error));
 }
 
-Status createStream(Stream &stream) {
-  return check(cudaStreamCreateWithFlags(OutHandle(stream), cudaStreamNonBlocking), "cannot create a stream");
+Status createStream(Stream &stream, Priority priority) {
+  int usual = 0, urgent = 0;
+  MOERT_RETURN_IF_ERROR(check(cudaDeviceGetStreamPriorityRange(&usual, &urgent), "cannot read priorities"));
+  return check(cudaStreamCreateWithPriority(OutHandle(stream), cudaStreamNonBlocking,
+                                            priority == Priority::Urgent ? urgent : usual),
+               "cannot create a stream");
 }
 
 Status createEvent(bool isTimed, Event &event) {

@@ -51,8 +51,11 @@ Status copyBytes(cudaStream_t stream, void *to, const void *from, int64_t bytes,
                  const std::string &failure = "cannot copy");
 Status clearBytes(cudaStream_t stream, void *to, int64_t bytes, const std::string &failure = "cannot clear memory");
 
+/// Priority of a stream's kernels. Blocks of urgent kernels start before waiting blocks of others.
+enum class Priority { Usual, Urgent };
+
 /// Create objects on the current device. Streams do not wait for the default stream.
-Status createStream(Stream &stream);
+Status createStream(Stream &stream, Priority priority = Priority::Usual);
 Status createEvent(bool isTimed, Event &event);
 /// Allocates `bytes`, which may be 0. `what` is for the message. Unlike cudaMalloc, this does not wait for streams
 /// ("Stream-Ordered Memory Allocator", CUDA Programming Guide): a stream may wait in a transfer for a rank that in turn

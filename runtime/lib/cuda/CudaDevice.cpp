@@ -49,6 +49,7 @@ DeviceOptions deviceOptions(const BackendOptions &options) {
   device.denseProposal = options.denseProposal;
   device.choices = read("MOERT_PRODUCTS");
   device.deterministic = read("MOERT_DETERMINISTIC");
+  device.transferProcessors = read("MOERT_TRANSFER_SMS");
   return device;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 #include <mutex>
+#include <ranges>
 
 namespace moert::cuda {
 
@@ -17,6 +18,14 @@ static void noteOwnKernels(const DeviceContext &device) {
   static std::once_flag flag;
   if (const std::string text = describeOwnKernels(device); !text.empty())
     std::call_once(flag, [&] { std::cerr << "moert: note: " + text + "\n"; });
+}
+
+/// Whether a stream has transfers, and computes nothing.
+static bool isForTransfers(const Program &program, size_t stream, const std::vector<Group> &groups) {
+  auto isHere = [&](const Op &op) { return op.stream == static_cast<int64_t>(stream); };
+  auto isTransfer = [&](const Op &op) { return op.group >= 0 && groups[static_cast<size_t>(op.group)].size > 1; };
+  auto here = program.ops | std::views::filter(isHere);
+  return std::ranges::any_of(here, isTransfer) && std::ranges::none_of(here, [](const Op &op) { return op.flops > 0; });
 }
 
 Status Lanes::create(std::span<const Program> programs, const std::vector<Group> &groups,
@@ -38,10 +47,12 @@ Status Lanes::create(std::span<const Program> programs, const std::vector<Group>
     lanes.counts.emplace_back();
     lanes.tables.emplace_back();
     lanes.groups.emplace_back();
-    for (size_t stream = 0; stream < programs[programIndex(programs, rank)].streams.size(); ++stream) {
+    const Program &program = programs[programIndex(programs, rank)];
+    for (size_t stream = 0; stream < program.streams.size(); ++stream) {
       Lane &lane = lanes.all.emplace_back();
       lane.place = static_cast<int32_t>(place);
-      MOERT_RETURN_IF_ERROR(createStream(lane.stream));
+      const bool isUrgent = isForTransfers(program, stream, groups);
+      MOERT_RETURN_IF_ERROR(createStream(lane.stream, isUrgent ? Priority::Urgent : Priority::Usual));
       lane.context.stream = lane.stream.get();
       lane.context.counts = &lanes.counts[place];
       lane.context.tables = &lanes.tables[place];

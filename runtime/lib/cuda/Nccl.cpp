@@ -69,6 +69,24 @@ void orderLaunches(bool hasChannels) {
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
 
+/// Settings of communicators. If a program has several streams, transfers run beside kernels. NCCL's kernels then have
+/// no more blocks than kernels leave multiprocessors free (Target::freeProcessors), because blocks that wait for the
+/// end of another kernel would hold up all ranks. From 2.28 on, NCCL moves data by copy engines where it can, without
+/// any multiprocessor (NCCL_CTA_POLICY_ZERO). Splits of a communicator have its settings.
+ncclConfig_t configOf(std::span<const Program> programs, int processors) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  auto hasStreams = [](const Program &program) { return program.streams.size() > 1; };
+  if (processors == 0 || std::ranges::none_of(programs, hasStreams))
+    return config;
+  config.maxCTAs = processors;
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+  int version = 0;
+  if (ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION(2, 28, 0))
+    config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+#endif
+  return config;
+}
+
 /// Whether a program exchanges messages in the group. Its members then need connections to each other.
 bool hasMessages(std::span<const Program> programs, size_t group) {
   auto isMessage = [&](const Op &op) {
@@ -126,7 +144,7 @@ Status Nccl::create(const Uses &uses, Lanes &lanes, net::Star &processes, std::u
   std::unique_ptr<Nccl> made(new Nccl());
   made->rank = processes.index();
   orderLaunches(!uses.channels.empty());
-  MOERT_RETURN_IF_ERROR(made->createAll(uses, processes));
+  MOERT_RETURN_IF_ERROR(made->createAll(uses, configOf(uses.programs, lanes.device().transferProcessors), processes));
   MOERT_RETURN_IF_ERROR(made->prepareMemory(processes));
   MOERT_RETURN_IF_ERROR(made->connectAll(uses, lanes.lanes()[0]));
   nccl = std::move(made);
@@ -141,29 +159,30 @@ std::unique_ptr<Nccl> Nccl::borrow(int64_t rank, std::vector<ncclComm_t> comms) 
   return made;
 }
 
-Status Nccl::createAll(const Uses &uses, net::Star &processes) {
+Status Nccl::createAll(const Uses &uses, ncclConfig_t config, net::Star &processes) {
   std::vector<ncclUniqueId> ids;
   MOERT_RETURN_IF_ERROR(makeIds(1, processes, ids));
-  MOERT_RETURN_IF_ERROR(
-      check(ncclCommInitRank(&world, static_cast<int>(processes.count()), ids[0], static_cast<int>(rank)),
-            "ncclCommInitRank"));
+  MOERT_RETURN_IF_ERROR(check(
+      ncclCommInitRankConfig(&world, static_cast<int>(processes.count()), ids[0], static_cast<int>(rank), &config),
+      "ncclCommInitRankConfig"));
   comms.resize(uses.groups.size());
   for (size_t i = 0; i < uses.groups.size(); ++i)
     if (const Group &group = uses.groups[i]; group.size > 1)
       MOERT_RETURN_IF_ERROR(check(ncclCommSplit(world, static_cast<int>(group.instanceOf(rank)),
                                                 static_cast<int>(group.memberOf(rank)), &comms[i], nullptr),
                                   "ncclCommSplit", world));
-  return createChannels(uses.channels, processes);
+  return createChannels(uses.channels, config, processes);
 }
 
 /// Creates channels in the order that all ranks share, so that they cannot wait in a circle.
-Status Nccl::createChannels(const std::vector<Channel> &channels, net::Star &processes) {
+Status Nccl::createChannels(const std::vector<Channel> &channels, ncclConfig_t config, net::Star &processes) {
   std::vector<ncclUniqueId> ids;
   MOERT_RETURN_IF_ERROR(makeIds(channels.size(), processes, ids));
   for (size_t i = 0; i < channels.size(); ++i) {
     int member = channels[i][0] == rank ? 0 : channels[i][1] == rank ? 1 : -1;
     if (member >= 0)
-      MOERT_RETURN_IF_ERROR(check(ncclCommInitRank(&pairs[channels[i]], 2, ids[i], member), "ncclCommInitRank"));
+      MOERT_RETURN_IF_ERROR(
+          check(ncclCommInitRankConfig(&pairs[channels[i]], 2, ids[i], member, &config), "ncclCommInitRankConfig"));
   }
   return {};
 }

@@ -46,8 +46,8 @@ public:
 
 private:
   Nccl() = default;
-  Status createAll(const Uses &uses, net::Star &processes);
-  Status createChannels(const std::vector<Channel> &channels, net::Star &processes);
+  Status createAll(const Uses &uses, ncclConfig_t config, net::Star &processes);
+  Status createChannels(const std::vector<Channel> &channels, ncclConfig_t config, net::Star &processes);
   std::vector<ncclComm_t> allComms() const;
   Status prepareMemory(net::Star &processes);
   Status connectAll(const Uses &uses, Lane &lane);

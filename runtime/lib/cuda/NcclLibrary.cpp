@@ -33,7 +33,8 @@ template <class Function> Function *find(Function &, const char *name) {
 #define MOERT_NCCL_FUNCTIONS(RESULT)                                                                                   \
   RESULT(ncclGetVersion, (int *version), (version))                                                                    \
   RESULT(ncclGetUniqueId, (ncclUniqueId * id), (id))                                                                   \
-  RESULT(ncclCommInitRank, (ncclComm_t * comm, int size, ncclUniqueId id, int rank), (comm, size, id, rank))           \
+  RESULT(ncclCommInitRankConfig, (ncclComm_t * comm, int size, ncclUniqueId id, int rank, ncclConfig_t *config),       \
+         (comm, size, id, rank, config))                                                                               \
   RESULT(ncclCommSplit, (ncclComm_t comm, int color, int key, ncclComm_t *created, ncclConfig_t *config),              \
          (comm, color, key, created, config))                                                                          \
   RESULT(ncclCommCount, (ncclComm_t comm, int *count), (comm, count))                                                  \

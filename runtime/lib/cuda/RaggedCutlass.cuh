@@ -88,7 +88,7 @@ template <class T, class C, class LayoutA, class LayoutB, Tile Size, int Capabil
     arguments.epilogue.ptr_D = c;
     arguments.epilogue.dD = leading;
     arguments.hw_info.device_id = target.device.device;
-    arguments.hw_info.sm_count = target.device.multiProcessors;
+    arguments.hw_info.sm_count = target.freeProcessors();
     return arguments;
   }
 

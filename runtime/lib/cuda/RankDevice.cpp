@@ -17,11 +17,12 @@ Status RankCommunicator::issue(int64_t rank, int64_t stream, Call call) {
 RankDevice::RankDevice(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rank,
                        std::unique_ptr<Lanes> owned)
     : CudaDevice(std::move(owned), {rank}), program(programs[programIndex(programs, rank)]), groups(groups), rank(rank),
-      marks(static_cast<size_t>(program.events)) {}
+      marks(static_cast<size_t>(program.events)), overlaps(program.streams.size(), marks.size()) {}
 
 Status RankDevice::record(int64_t, int64_t event, int64_t stream) {
   Mark &mark = marks[static_cast<size_t>(event)];
   mark.isRecorded = true;
+  overlaps.record(event, stream);
   return recordEvent(mark.event, laneOf(stream).context.stream);
 }
 
@@ -30,6 +31,7 @@ Status RankDevice::wait(int64_t, int64_t event, int64_t stream) {
   if (!mark.isRecorded)
     return invalid("stream '", program.streams[static_cast<size_t>(stream)], "' waits for event ", event,
                    ", which was not recorded before in this step");
+  overlaps.wait(event, stream);
   return awaitEvent(laneOf(stream).context.stream, mark.event);
 }
 
@@ -63,6 +65,7 @@ Status RankDevice::meet(int64_t stream, Call call) {
   }
   HostValues values;
   MOERT_RETURN_IF_ERROR(fetchValues(lane, call, values));
+  overlaps.noteTransfer(stream);
 #if MOERT_HAS_NCCL
   MOERT_RETURN_IF_ERROR(nccl->run(*lanes, lane, call, group, received));
 #endif
@@ -103,6 +106,7 @@ Status RankDevice::noteLaunched(Lane &lane, const Call &call) {
 Status RankDevice::issueAll(const std::function<Status(int64_t)> &issue) {
   for (Mark &mark : marks)
     mark.isRecorded = false;
+  overlaps.beginStep();
   {
     std::lock_guard lock(stepMutex);
     launchedCount = 0;

@@ -4,6 +4,7 @@
 
 #include "cuda/Copies.h"
 #include "cuda/CudaDevice.h"
+#include "cuda/Overlaps.h"
 #if MOERT_HAS_NCCL
 #include "cuda/Nccl.h"
 #include "cuda/NcclLibrary.h"
@@ -17,7 +18,11 @@ namespace moert::cuda {
 /// Launches calls as the program issues them. NCCL runs collectives over several ranks.
 class RankDevice : public CudaDevice {
 public:
-  Status launch(int64_t, int64_t stream, const Call &call) override { return lanes->run(laneOf(stream), call); }
+  Status launch(int64_t, int64_t stream, const Call &call) override {
+    Lane &lane = laneOf(stream);
+    lane.context.isBesideTransfer = overlaps.noteCall(call.op, stream);
+    return lanes->run(lane, call);
+  }
   Status record(int64_t rank, int64_t event, int64_t stream) override;
   Status wait(int64_t rank, int64_t event, int64_t stream) override;
   Status readTimes(int64_t rank, int64_t stream, const View &times, std::optional<int64_t> &count) override;
@@ -59,6 +64,7 @@ private:
   Wait waitOf(const Call &call);
 
   std::vector<Mark> marks;
+  Overlaps overlaps;
   std::mutex stepMutex; ///< guards the members below, which other threads read
   std::vector<Launched> launched;
   std::map<std::string, int64_t> issued; ///< number of collectives in the step, by their members

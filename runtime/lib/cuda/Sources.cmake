@@ -31,6 +31,7 @@ set(MOERT_CUDA_SOURCES
   KernelsToken.cu
   KernelsWindow.cu
   Messages.cpp
+  Overlaps.cpp
   PieceCopies.cu
   ProductTable.cpp
   Ragged.cu

@@ -5,6 +5,10 @@
 #include "cuda/CudaKernels.h"
 #include "cuda/RaggedProducts.h"
 
+#ifdef MOERT_CUDA_EMULATION
+#include "emulation/Emulation.h"
+#endif
+
 namespace moert::cuda {
 namespace {
 
@@ -177,6 +181,37 @@ TEST(CudaProductsTest, CutlassIsOfTwoFamilies) {
     for (Tile tile : kTiles)
       EXPECT_EQ(canCompute(methodOf(tile), {device, stream, Kind::GroupedMatmul, 0}, product), isOfCutlass)
           << capability;
+  }
+}
+
+// A kernel that stays on all multiprocessors would keep a transfer from starting.
+TEST(CudaProductsTest, GroupedKernelsLeaveRoomForTransfers) {
+  for (bool isBeside : {false, true}) {
+    const std::vector<Operand> operands{randomOperand(MOERT_BF16, {30, 16}, 1, kDeviation),
+                                        randomOperand(MOERT_BF16, {2, 16, 8}, 2, kDeviation), indices({1, 2}, {13, 17}),
+                                        filledOperand(MOERT_BF16, {30, 8}, 9)};
+    expectAlike(Kind::GroupedMatmul, operands, [=](Kernels &kernels, const Views &v) {
+      if (auto *device = dynamic_cast<CudaKernels *>(&kernels))
+        device->where().stream.isBesideTransfer = isBeside;
+      return kernels.groupedMatmul(v[0], v[1], v[2], v[3], false);
+    });
+    // The emulated device has two multiprocessors, of which a transfer gets at most half.
+    EXPECT_EQ(emulation::lastGroupedProcessors(), isBeside ? 1 : 2);
+  }
+}
+
+TEST(CudaProductsTest, MultiprocessorsForTransfers) {
+  DeviceOptions options = testOptions();
+  DeviceContext device;
+  for (auto [text, count] : {std::pair("", 1), {"0", 0}, {"24", 1}}) {
+    options.transferProcessors = text;
+    ASSERT_TRUE(DeviceContext::create(options, device).ok());
+    EXPECT_EQ(device.transferProcessors, count) << text;
+  }
+  for (const char *text : {"7", "-2", "many", "4 "}) {
+    options.transferProcessors = text;
+    EXPECT_EQ(DeviceContext::create(options, device).message,
+              std::string("MOERT_TRANSFER_SMS: expected an even number of multiprocessors but got '") + text + "'");
   }
 }
 

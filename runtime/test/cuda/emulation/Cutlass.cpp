@@ -4,15 +4,24 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Emulation.h"
 #include "Multiply.h"
 #include "cuda/RaggedGroups.h"
 #include "cuda/Types.cuh"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cuda_runtime.h>
 
-namespace moert::cuda::cutlass_groups {
+namespace moert {
+namespace {
+std::atomic<int> processors = 0;
+} // namespace
+
+int emulation::lastGroupedProcessors() { return processors; }
+
+namespace cuda::cutlass_groups {
 namespace {
 
 /// TMA loads by 16 bytes.
@@ -60,6 +69,7 @@ template <int32_t Dtype, Tile Size, int Capability>
 Status multiply(const Target &target, const RaggedProduct &product, const GroupArrays &arrays) {
   if (product.dtype != Dtype || target.device.capability / 10 != Capability / 10)
     return Status::error(MOERT_ERROR_INTERNAL, "CUDA emulation: this grouped kernel is for another type or device");
+  processors = target.freeProcessors();
   return Dtype == MOERT_BF16 ? enqueue<Bf16>(target, product, arrays) : enqueue<Half>(target, product, arrays);
 }
 #define MOERT_KERNELS(dtype, capability)                                                                               \
@@ -71,4 +81,5 @@ MOERT_KERNELS(MOERT_BF16, 100)
 MOERT_KERNELS(MOERT_F16, 90)
 MOERT_KERNELS(MOERT_F16, 100)
 
-} // namespace moert::cuda::cutlass_groups
+} // namespace cuda::cutlass_groups
+} // namespace moert

@@ -24,6 +24,8 @@ size_t allocatedBytes();
 int64_t cudnnRuns();
 void setCudnnRefuses(bool refuses);
 void setCudnnBytes(int64_t bytes);
+/// Multiprocessors that the last grouped kernel of CUTLASS was launched for.
+int lastGroupedProcessors();
 /// Number of cuBLASLt's algorithms, which are numbered from 1 on, and the algorithm of its last product. All compute
 /// alike.
 constexpr int kLtAlgorithms = 3;

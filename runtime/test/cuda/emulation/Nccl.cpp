@@ -305,6 +305,11 @@ ncclResult_t ncclGroupEnd() { return --depth == 0 ? flush() : ncclSuccess; }
 
 // --- Communicators -----------------------------------------------------------
 
+ncclResult_t ncclGetVersion(int *version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
   std::random_device random;
   std::snprintf(id->internal, sizeof(id->internal), "%08x%08x", random(), random());
@@ -318,6 +323,16 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int r
   state.size = size;
   state.rank = rank;
   return ncclSuccess;
+}
+
+/// Prints the settings with NCCL_DEBUG=INFO, as NCCL does.
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank, ncclConfig_t *config) {
+  auto isSet = [](int value) { return value != NCCL_CONFIG_UNDEF_INT; };
+  if (const char *level = std::getenv("NCCL_DEBUG"); level && std::string_view(level) == "INFO")
+    std::fprintf(stderr, "NCCL INFO comm of %d ranks: maxCTAs %s, CTAPolicy %s\n", size,
+                 isSet(config->maxCTAs) ? std::to_string(config->maxCTAs).c_str() : "unset",
+                 isSet(config->CTAPolicy) ? std::to_string(config->CTAPolicy).c_str() : "unset");
+  return ncclCommInitRank(comm, size, id, rank);
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *created, ncclConfig_t *) {

@@ -211,6 +211,27 @@ using namespace moert::emulation;
 
 // --- Streams -----------------------------------------------------------------
 
+/// Priorities of data-centre GPUs: lower numbers are more urgent.
+constexpr int kLeastPriority = 0, kGreatestPriority = -5;
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+  *least = kLeastPriority;
+  *greatest = kGreatestPriority;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority) {
+  *priority = stream->priority;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
+  const cudaError_t error = cudaStreamCreateWithFlags(stream, flags);
+  if (error == cudaSuccess)
+    (*stream)->priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
+  return error;
+}
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);

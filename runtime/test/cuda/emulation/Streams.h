@@ -60,6 +60,7 @@ struct CUevent_st {
 
 struct CUstream_st {
   int device = 0;
+  int priority = 0; ///< noted alone: streams run in random order
   std::deque<moert::emulation::Task> tasks;
   // Graph that captures the stream, and the nodes before its next one.
   CUgraph_st *graph = nullptr;

@@ -16,7 +16,12 @@ typedef struct ncclComm *ncclComm_t;
 typedef struct {
   char internal[128];
 } ncclUniqueId;
-typedef struct ncclConfig ncclConfig_t;
+typedef struct {
+  int maxCTAs, CTAPolicy;
+} ncclConfig_t;
+#define NCCL_CONFIG_UNDEF_INT (-2147483647 - 1)
+#define NCCL_CONFIG_INITIALIZER {NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT}
+#define NCCL_CTA_POLICY_ZERO 0x02
 
 typedef enum { ncclSuccess = 0, ncclSystemError = 2, ncclInvalidUsage = 5, ncclInProgress = 7 } ncclResult_t;
 typedef enum {
@@ -34,8 +39,10 @@ const char *ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
 
+ncclResult_t ncclGetVersion(int *version);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int rank);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank, ncclConfig_t *config);
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *created, ncclConfig_t *config);
 ncclResult_t ncclCommCount(ncclComm_t comm, int *count);
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank);
