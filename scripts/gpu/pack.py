@@ -128,7 +128,7 @@ def build_module(folder, build, python):
     path = os.path.join(folder, "_runtime" + suffix)
     run(["c++", "-shared", "-fPIC", "-O2", "-DNDEBUG", "-std=c++20", "-fvisibility=hidden", "-fno-strict-aliasing", f'-DMOE_VERSION="{version}"',
          *(f"-isystem{part}" for part in (include, f"{nanobind}/include", f"{nanobind}/ext/robin_map/include")),
-         "-I" + os.path.join(SOURCE, "runtime", "include"), *(os.path.join(sources, name) for name in sorted(os.listdir(sources)) if name.endswith(".cpp")),
+         "-I" + os.path.join(SOURCE, "runtime", "include"), "-I" + os.path.join(build, "include"), *(os.path.join(sources, name) for name in sorted(os.listdir(sources)) if name.endswith(".cpp")),
          f"{nanobind}/src/nb_combined.cpp", "-L" + os.path.join(build, "lib"), "-lmoert", "-o", path])
     return path
 
