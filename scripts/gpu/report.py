@@ -102,6 +102,8 @@ class Page:
             lines.append("The runtime was built without CUTLASS.")
         machine = self.figures(1, "machine")
         rows = [(name, write_short(str(machine[name]), 400)) for name in ("gpus", "nvcc", "torch", "system", "processors", "libraries") if machine.get(name)]
+        rows += [(name, f"{found['version']} in {found['path']}") for name, found in self.figures(1, "preflight").get("libraries", {}).items()
+                 if "version" in found]
         text = "# What ran on a GPU\n\n" + " ".join(lines) + " The [Glossary](Glossary.md) explains the terms."
         self.sections.append(text + ("\n\n" + write_generated("machine", write_table(["", ""], rows)) if rows else ""))
 
@@ -220,12 +222,13 @@ class Page:
                 if best:
                     rate = other["tflops"] * other["ms"] / (best * 1e3) if other else None
                     rows.append((name, which, *(f"{value * 1e3:.3f}" if value else "" for value in (cudnn, own)), f"{other['ms']:.3f}" if other else "",
+                                 *stages.ESTIMATES.get(f"{name} {which}", ("", "", ""))[:2],
                                  f"{other['ms'] / (best * 1e3):.2f}x" if other else "", f"{rate:.0f}" if rate else "",
                                  write_share(rate * 1e12, self.flops) if rate else ""))
         if rows:
             self.add("Attention against PyTorch", "The plan's attention by cuDNN and by MoePlan's own kernels. It is an error if cuDNN does not compute the "
                      "former. PyTorch runs scaled_dot_product_attention. More than 1x means that the faster of both is faster than PyTorch.",
-                     write_table(["shape", "pass", "cuDNN ms", "own ms", "PyTorch ms", "speed", "TFLOP/s", "of peak"], rows))
+                     write_table(["shape", "pass", "cuDNN ms", "own ms", "PyTorch ms", "floor", "cuDNN expected", "speed", "TFLOP/s", "of peak"], rows))
 
     def add_torch(self):
         rows = [(figures["ranks"], figures["torch"], f"{max(figures['errors'].values()):.1e}", f"{figures['ms']:.3f}" if figures["ms"] else "")
