@@ -253,6 +253,8 @@ class WithoutDevice(unittest.TestCase):
             for name, found in steps["preflight"]["figures"]["libraries"].items():
                 # The driver is part of a machine with a GPU.
                 self.assertEqual("version" in found, name != "libcuda.so.1", found)
+                if "version" in found:
+                    self.assertTrue(found["path"].startswith(os.path.realpath(OPTIONS.packages)), found)
             self.assertNotIn("which is not found", steps["preflight"]["reason"])
             for step in steps.values():
                 self.assertIn(step["state"], ("passed",) if step["step"] == "machine" else ("failed",), step)
