@@ -132,14 +132,14 @@ def list_cases(pack):
     for backend, world in CASES.items():
         # The emulation is too slow for wide layers. Its tests of products have several tiles, too.
         only = "^" + pack.choose("", "(?!layer wide)") + ".*" + world
-        yield Step(f"cases-{backend}", replay(pack, backend, "--only=" + only), 90, figures.take_cases, 60, group="cases")
+        yield Step(f"cases-{backend}", replay(pack, backend, "--only=" + only), 90, figures.take_cases, 50, group="cases")
     for world in (2, 4):
         only = pack.choose(f"^(layer mixtral bf16|trained).*world {world},", f"^layer mixtral bf16.*world {world},")
-        yield Step(f"nccl-{world}", replay(pack, "cuda", "--processes", "--jobs=1", "--only=" + only, timeout=15), 45, figures.take_cases, 25)
+        yield Step(f"nccl-{world}", replay(pack, "cuda", "--processes", "--jobs=1", "--only=" + only, timeout=15), 45, figures.take_cases, 30, group="nccl")
 
 
 def list_layers(pack):
-    yield Step("products", [pack.bin("moe-calibrate"), "--products={work}/products.json", "--backend=cuda"], 75, figures.take_products, 50,
+    yield Step("products", [pack.bin("moe-calibrate"), "--products={work}/products.json", "--backend=cuda"], 75, figures.take_products, 45,
                left_out="the emulation has too little memory" if pack.is_emulated else "")
     for name, shapes, timeout, expected in (("layer", ["--tokens=4096"], 110, 80), ("layer-8192", ["--shape=qwen3", "--tokens=8192"], 40, 20)):
         flags = pack.choose(shapes, ["--worker=cuda_layer_emulated", "--shape=tiny", "--tokens=32", "--steps=1"])
@@ -153,9 +153,9 @@ def list_products(pack):
     """Rules of tiles: each method on the shapes of models, beside PyTorch."""
     cases, model = pack.path("benchmarks", "ragged_gemm", "cases.json"), pack.choose([], ["--model=tiny"])
     name = pack.choose("ragged_gemm", "ragged_gemm_emulated")
-    yield Step("ragged-gemm", [pack.bin(name), f"--cases={cases}", *model, "--limit=35"], 50, figures.take_json_lines, 40, files=(f"bin/{name}",))
-    yield Step("ragged-gemm-torch", run_script(pack, "benchmarks/ragged_gemm_torch.py", f"--cases={cases}", *model, "--limit=15"), 30,
-               figures.take_json_lines, 20, tools=("torch",))
+    yield Step("ragged-gemm", [pack.bin(name), f"--cases={cases}", *model, "--limit=28"], 40, figures.take_json_lines, 30, files=(f"bin/{name}",))
+    yield Step("ragged-gemm-torch", run_script(pack, "benchmarks/ragged_gemm_torch.py", f"--cases={cases}", *model, "--limit=10"), 25,
+               figures.take_json_lines, 12, tools=("torch",))
 
 
 def run_traced(pack, folder, plan, *flags):
@@ -166,33 +166,33 @@ def run_traced(pack, folder, plan, *flags):
 def list_attention(pack):
     for plan in pack.list_plans("attention"):
         for name, demand in (("attention", "always"), ("attention-own", "never")):
-            yield Step(f"{name}-{plan}", run_traced(pack, "attention", plan), 20, figures.take_ops, 4, env={"MOERT_CUDNN": demand})
+            yield Step(f"{name}-{plan}", run_traced(pack, "attention", plan), 20, figures.take_ops, 3, env={"MOERT_CUDNN": demand})
     shapes = "--shape=" + ",".join(pack.list_plans("attention"))
-    yield Step("attention-torch", run_script(pack, "benchmarks/attention_torch.py", shapes), 40, figures.take_json_lines, 15, tools=("torch",))
+    yield Step("attention-torch", run_script(pack, "benchmarks/attention_torch.py", shapes), 40, figures.take_json_lines, 12, tools=("torch",))
 
 
 def list_torch(pack):
     """Layers in PyTorch, on its streams and communicators."""
     for count in (1, 2):
         yield Step(f"torch-{count}", run_script(pack, "gpu/torch_layer.py", pack.path("plans", "torch", f"world-{count}.so"), str(count)), 60,
-                   figures.take_json, 20, env={"PYTHONPATH": pack.path("python")}, tools=("torch",),
+                   figures.take_json, 14, env={"PYTHONPATH": pack.path("python")}, tools=("torch",),
                    files=("python/moeplan/__init__.py", f"plans/torch/world-{count}.so"))
 
 
 def list_kernels(pack):
     for plan in pack.choose(["mixtral-4096", "qwen3-4096", "deepseek-v3-4096"], ["tiny-32"]):
         command = [pack.bin("moe-run"), pack.path("plans", "layer", plan + ".so"), "--backend=cuda", "--no-cuda-graph"]
-        yield Step(f"ops-{plan}", run_traced(pack, "layer", plan), 30, figures.take_ops, 8, files=(f"plans/layer/{plan}.so",))
+        yield Step(f"ops-{plan}", run_traced(pack, "layer", plan), 30, figures.take_ops, 5, files=(f"plans/layer/{plan}.so",))
         # NVIDIA's tool would set the clocks, which may belong to others.
         yield Step(f"ncu-{plan}", ["ncu", "--clock-control=none", "--csv", "--page=raw", f"--metrics={GPU_METRICS}", "--launch-count=60", *command],
-                   40, figures.take_kernels, 15, tools=("ncu",), files=(f"plans/layer/{plan}.so",))
+                   40, figures.take_kernels, 10, tools=("ncu",), files=(f"plans/layer/{plan}.so",))
 
 
 def list_whole_steps(pack):
     for plan in pack.list_plans("step"):
         command = [pack.bin("moe-run"), pack.path("plans", "step", plan + ".so"), "--backend=cuda", "--json", "--iters=12"]
-        yield Step(f"step-{plan}", command, 40, figures.take_step, 8)
-        yield Step(f"step-{plan}-without-graph", [*command, "--no-cuda-graph"], 40, figures.take_step, 8)
+        yield Step(f"step-{plan}", command, 40, figures.take_step, 6)
+        yield Step(f"step-{plan}-without-graph", [*command, "--no-cuda-graph"], 40, figures.take_step, 6)
 
 
 def list_checks(pack):
@@ -208,7 +208,7 @@ def list_checks(pack):
 
 def list_calibration(pack):
     backend = pack.choose("cuda", "host")
-    yield Step("calibrate", [pack.bin("moe-calibrate"), "-o", "{work}/profile.json", f"--backend={backend}", "--quick"], 100, figures.take_profile, 50)
+    yield Step("calibrate", [pack.bin("moe-calibrate"), "-o", "{work}/profile.json", f"--backend={backend}", "--quick"], 100, figures.take_profile, 45)
 
 
 def list_second(pack):
