@@ -95,6 +95,22 @@ Status clearBytes(cudaStream_t stream, void *to, int64_t bytes, const std::strin
   return bytes <= 0 ? Status() : check(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), stream), failure);
 }
 
+namespace {
+
+/// Allows this thread to allocate while it captures a graph. CUDA refuses the calls for this otherwise, and invalidates
+/// the capture. They touch no captured stream, so they are safe.
+class Uncaptured {
+public:
+  Uncaptured() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode)); }
+  ~Uncaptured() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode)); }
+  Uncaptured(const Uncaptured &) = delete;
+
+private:
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+};
+
+} // namespace
+
 static std::string allocationText(int64_t bytes, const std::string &what) {
   return "cannot allocate " + std::to_string(bytes) + " bytes for " + what;
 }
@@ -110,6 +126,7 @@ Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memo
                               "cannot read the device's properties"));
   if (!hasPools)
     return allocateArena(bytes, what, memory);
+  const Uncaptured uncaptured;
   Stream stream;
   MOERT_RETURN_IF_ERROR(createStream(stream));
   MOERT_RETURN_IF_ERROR(

@@ -59,7 +59,8 @@ Status createStream(Stream &stream, Priority priority = Priority::Usual);
 Status createEvent(bool isTimed, Event &event);
 /// Allocates `bytes`, which may be 0. `what` is for the message. Unlike cudaMalloc, this does not wait for streams
 /// ("Stream-Ordered Memory Allocator", CUDA Programming Guide): a stream may wait in a transfer for a rank that in turn
-/// waits for this rank's next launch. Devices without memory pools use cudaMalloc.
+/// waits for this rank's next launch. Devices without memory pools use cudaMalloc. During a capture the memory is not
+/// part of the graph and lives on after it.
 Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memory);
 /// Allocates by cudaMalloc. This is for memory that is allocated while no step runs. Freed memory is available to
 /// others at once.

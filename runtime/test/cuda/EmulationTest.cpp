@@ -2,13 +2,17 @@
 
 #include "emulation/Emulation.h"
 
+#include <atomic>
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <functional>
 #include <gtest/gtest.h>
+#include <nccl.h>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 namespace moert::emulation {
@@ -265,7 +269,6 @@ TEST(EmulationTest, GraphsReplay) {
   EXPECT_CUDA(launch(increment, dim3(1), dim3(1), 0, main, static_cast<int *>(a), static_cast<int *>(a)));
   EXPECT_CUDA(cudaEventRecord(forked, main));
   EXPECT_CUDA(cudaStreamWaitEvent(side, forked));
-  EXPECT_EQ(cudaStreamSynchronize(side), cudaErrorStreamCaptureUnsupported);
   EXPECT_CUDA(launch(increment, dim3(1), dim3(1), 0, side, static_cast<int *>(b), static_cast<int *>(a)));
   EXPECT_CUDA(cudaEventRecord(joined, side));
   EXPECT_CUDA(cudaStreamWaitEvent(main, joined));
@@ -295,6 +298,129 @@ TEST(EmulationTest, GraphsMustJoin) {
   cudaGraph_t graph = nullptr;
   EXPECT_EQ(cudaStreamEndCapture(main, &graph), cudaErrorStreamCaptureUnjoined);
   EXPECT_CUDA(cudaStreamSynchronize(side));
+}
+
+/// A capture of a stream, which ends with the object.
+class Capture {
+public:
+  explicit Capture(cudaStreamCaptureMode mode) { EXPECT_CUDA(cudaStreamBeginCapture(stream, mode)); }
+  cudaError_t end() {
+    cudaGraph_t graph = nullptr;
+    const cudaError_t error = cudaStreamEndCapture(stream, &graph);
+    if (graph) {
+      EXPECT_CUDA(cudaGraphDestroy(graph));
+    }
+    static_cast<void>(cudaGetLastError());
+    return error;
+  }
+
+  Stream stream;
+};
+
+/// Calls that CUDA counts as unsafe during a capture. They touch no captured stream.
+const std::pair<const char *, std::function<cudaError_t()>> kUnsafe[] = {
+    {"cudaMalloc",
+     [] {
+       void *data = nullptr;
+       const cudaError_t error = cudaMalloc(&data, 16);
+       return error == cudaSuccess ? cudaFree(data) : error;
+     }},
+    {"cudaHostAlloc",
+     [] {
+       void *data = nullptr;
+       const cudaError_t error = cudaHostAlloc(&data, 16, 0);
+       return error == cudaSuccess ? cudaFreeHost(data) : error;
+     }},
+    {"cudaStreamSynchronize", [] { return cudaStreamSynchronize(nullptr); }},
+    {"cudaStreamQuery", [] { return cudaStreamQuery(nullptr); }},
+    {"cudaEventQuery", [] { return cudaEventQuery(Event()); }},
+    {"cudaEventSynchronize", [] { return cudaEventSynchronize(Event()); }},
+    {"cudaMemcpy", [] {
+       int from = 0, to = 0;
+       return cudaMemcpy(&to, &from, sizeof(int), cudaMemcpyHostToHost);
+     }}};
+
+TEST(EmulationTest, UnsafeCallsInvalidateACapture) {
+  for (const auto &[name, call] : kUnsafe)
+    for (cudaStreamCaptureMode mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal}) {
+      Memory<int> a(1);
+      Capture capture(mode);
+      EXPECT_EQ(call(), cudaErrorStreamCaptureUnsupported) << name;
+      EXPECT_EQ(launch(store, 1, 1, 0, capture.stream, static_cast<int *>(a), 1), cudaErrorStreamCaptureInvalidated);
+      EXPECT_EQ(capture.end(), cudaErrorStreamCaptureInvalidated) << name;
+      EXPECT_CUDA(call()) << name;
+    }
+}
+
+TEST(EmulationTest, UnsafeCallsAreAllowedInRelaxedMode) {
+  for (const auto &[name, call] : kUnsafe) {
+    Capture relaxed(cudaStreamCaptureModeRelaxed);
+    EXPECT_CUDA(call()) << name;
+    EXPECT_CUDA(relaxed.end());
+    Capture capture(cudaStreamCaptureModeThreadLocal);
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    EXPECT_CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
+    EXPECT_EQ(mode, cudaStreamCaptureModeGlobal);
+    EXPECT_CUDA(call()) << name;
+    EXPECT_CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
+    EXPECT_EQ(mode, cudaStreamCaptureModeRelaxed);
+    EXPECT_CUDA(capture.end());
+  }
+}
+
+TEST(EmulationTest, OnlyGlobalCapturesConcernOtherThreads) {
+  for (const auto &[name, call] : kUnsafe)
+    for (cudaStreamCaptureMode mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal}) {
+      const bool isGlobal = mode == cudaStreamCaptureModeGlobal;
+      Capture capture(mode);
+      std::thread([&call = call, isGlobal] {
+        EXPECT_EQ(call(), isGlobal ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
+      }).join();
+      EXPECT_EQ(capture.end(), isGlobal ? cudaErrorStreamCaptureInvalidated : cudaSuccess) << name;
+    }
+}
+
+TEST(EmulationTest, NoModeAllowsAWaitForWhatIsCaptured) {
+  const std::function<cudaError_t(cudaStream_t, cudaEvent_t)> waits[] = {
+      [](cudaStream_t stream, cudaEvent_t) { return cudaStreamSynchronize(stream); },
+      [](cudaStream_t, cudaEvent_t event) { return cudaEventQuery(event); },
+      [](cudaStream_t, cudaEvent_t event) { return cudaEventSynchronize(event); },
+      [](cudaStream_t, cudaEvent_t) { return cudaDeviceSynchronize(); }};
+  for (const auto &wait : waits) {
+    Event event;
+    Capture capture(cudaStreamCaptureModeRelaxed);
+    EXPECT_CUDA(cudaEventRecord(event, capture.stream));
+    EXPECT_NE(wait(capture.stream, event), cudaSuccess);
+    EXPECT_EQ(capture.end(), cudaErrorStreamCaptureInvalidated);
+    EXPECT_EQ(cudaEventQuery(event), cudaErrorCapturedEvent);
+  }
+}
+
+// --- NCCL --------------------------------------------------------------------
+
+TEST(EmulationTest, ACommunicatorEndsAfterTheGraphsThatCapturedIt) {
+  ncclUniqueId id;
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+  Memory<float> sum(4);
+  Stream stream;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  EXPECT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  EXPECT_EQ(ncclAllReduce(sum, sum, 4, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+  EXPECT_CUDA(cudaStreamEndCapture(stream, &graph));
+  EXPECT_CUDA(cudaGraphInstantiate(&exec, graph));
+  EXPECT_CUDA(cudaGraphDestroy(graph));
+  std::atomic<bool> hasEnded = false;
+  std::thread aborts([&] {
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+    hasEnded = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(hasEnded);
+  EXPECT_CUDA(cudaGraphExecDestroy(exec));
+  aborts.join();
 }
 
 // --- Numbers and products ----------------------------------------------------

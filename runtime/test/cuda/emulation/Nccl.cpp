@@ -33,6 +33,7 @@ struct State {
   std::string id;
   int size = 1, rank = 0, splits = 0;
   bool aborted = false, failed = false;
+  std::atomic<int64_t> captured = 0;     ///< transfers in graphs that exist
   std::map<int, int64_t> sent, received; ///< number of messages, by member
   std::map<int, bool> connected;
   std::map<const char *, size_t> registered;
@@ -90,6 +91,7 @@ struct Transfer {
   size_t bytes; ///< bytes from each source
   bool isRegistered, isMessage;
   std::function<void(const std::vector<Bytes> &)> finish; ///< receives the messages, by place in `sources`
+  std::shared_ptr<void> held = nullptr;                   ///< counts the transfer while a graph holds it
 };
 
 std::atomic<int64_t> alive = 0, made = 0;
@@ -156,8 +158,24 @@ void connect(const std::vector<Transfer> &transfers) {
     fs::remove(door(*state, peer, state->rank));
 }
 
+/// Counts a transfer on a captured stream until its graph and all that were made of it are destroyed.
+std::shared_ptr<void> holdFor(const Transfer &transfer) {
+  if (!Machine::get().resolve(transfer.stream).graph)
+    return nullptr;
+  ++transfer.state->captured;
+  return {nullptr, [state = transfer.state](void *) { --state->captured; }};
+}
+
+/// Ends a communicator. As in NCCL 2.28, this waits until no graph holds its transfers.
+void reclaim(ncclComm *comm);
+
+/// Communicators that end with the group.
+thread_local std::vector<ncclComm *> dying;
+
 /// Sends all messages of a group before it waits for any.
 ncclResult_t flush() {
+  for (ncclComm *comm : std::exchange(dying, {}))
+    reclaim(comm);
   std::vector<Transfer> transfers = std::exchange(begun, {});
   connect(transfers);
   Machine &machine = Machine::get();
@@ -165,11 +183,17 @@ ncclResult_t flush() {
   std::vector<std::shared_ptr<Transfer>> all;
   for (Transfer &transfer : transfers)
     all.push_back(std::make_shared<Transfer>(std::move(transfer)));
+  cudaError_t error = cudaSuccess;
+  for (const auto &one : all) {
+    one->held = holdFor(*one);
+    if (error == cudaSuccess)
+      error = machine.enqueue(machine.resolve(one->stream), [one] { send(*one); });
+  }
   for (const auto &one : all)
-    machine.enqueue(machine.resolve(one->stream), [one] { send(*one); });
-  for (const auto &one : all)
-    machine.enqueue(machine.resolve(one->stream), [one] { receive(*one); }, [one] { return hasArrived(*one); });
-  return ncclSuccess;
+    if (error == cudaSuccess)
+      error =
+          machine.enqueue(machine.resolve(one->stream), [one] { receive(*one); }, [one] { return hasArrived(*one); });
+  return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 size_t sizeOf(ncclDataType_t type) {
@@ -231,6 +255,26 @@ struct ncclComm {
   ~ncclComm() { --alive; }
   std::shared_ptr<State> state = std::make_shared<State>();
 };
+
+namespace {
+
+void reclaim(ncclComm *comm) {
+  State &state = *comm->state;
+  for (int tries = 0; state.captured > 0; ++tries) {
+    if (tries > 60000)
+      fail("a communicator could not end for 60 s, because graphs hold its transfers");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  delete comm;
+}
+
+/// Ends a communicator at once, or with its group.
+ncclResult_t end(ncclComm *comm) {
+  dying.push_back(comm);
+  return depth == 0 ? flush() : ncclSuccess;
+}
+
+} // namespace
 
 namespace moert::emulation {
 
@@ -370,16 +414,15 @@ ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  delete comm;
-  return ncclSuccess;
-}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) { return end(comm); }
 
+/// Ends transfers at once, also in a group.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  Lock lock(Machine::get().mutex);
-  comm->state->aborted = true;
-  delete comm;
-  return ncclSuccess;
+  {
+    Lock lock(Machine::get().mutex);
+    comm->state->aborted = true;
+  }
+  return end(comm);
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {

@@ -43,10 +43,16 @@ bool isWithin(const void *data, size_t bytes) {
   return found == allocations.end() || static_cast<const char *>(data) + bytes <= found->first + found->second.bytes;
 }
 
-cudaError_t allocate(void **data, size_t bytes, int device) {
+/// Allocates. Only stream-ordered memory comes without a wait for all streams of the device.
+cudaError_t allocate(void **data, size_t bytes, int device, bool isOrdered = false) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
   *data = nullptr;
+  ++machine.allocations;
+  if (cudaError_t error = machine.checkUnsafe(); error != cudaSuccess)
+    return noted(error);
+  if (!isOrdered)
+    machine.drainDevice();
   if (cudaError_t error = injected(machine); error != cudaSuccess)
     return noted(error);
   if (device >= 0 && usedBytes[device] + bytes > machine.memory)
@@ -69,6 +75,8 @@ cudaError_t release(void *data, bool isPinned) {
   auto found = allocations.find(static_cast<char *>(data));
   if (found == allocations.end() || (found->second.device < 0) != isPinned)
     return noted(cudaErrorInvalidValue);
+  if (cudaError_t error = machine.checkUnsafe(); error != cudaSuccess)
+    return noted(error);
   machine.drain();
   usedBytes[found->second.device] -= found->second.bytes;
   allocations.erase(found);
@@ -128,7 +136,11 @@ static const std::map<cudaError_t, std::pair<const char *, const char *>> &error
       {cudaErrorInvalidDevice, {"cudaErrorInvalidDevice", "invalid device ordinal"}},
       {cudaErrorInvalidResourceHandle, {"cudaErrorInvalidResourceHandle", "invalid resource handle"}},
       {cudaErrorNotReady, {"cudaErrorNotReady", "device not ready"}},
-      {cudaErrorLaunchFailure, {"cudaErrorLaunchFailure", "unspecified launch failure"}}};
+      {cudaErrorLaunchFailure, {"cudaErrorLaunchFailure", "unspecified launch failure"}},
+      {cudaErrorStreamCaptureUnsupported,
+       {"cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"}},
+      {cudaErrorStreamCaptureInvalidated,
+       {"cudaErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"}}};
   return texts;
 }
 
@@ -143,10 +155,14 @@ const char *cudaGetErrorName(cudaError_t error) {
 cudaError_t cudaGetLastError() { return std::exchange(lastError, cudaSuccess); }
 
 cudaError_t cudaDriverGetVersion(int *version) {
+  const char *text = std::getenv("CUDA_EMULATION_DRIVER");
+  *version = text ? std::atoi(text) : 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int *version) {
   *version = 13000;
   return cudaSuccess;
 }
-cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(version); }
 
 cudaError_t cudaGetDeviceCount(int *count) {
   Machine &machine = Machine::get();
@@ -234,7 +250,7 @@ cudaError_t cudaMallocAsync(void **data, size_t bytes, cudaStream_t stream) {
     if (machine.resolve(stream).device != currentDevice())
       return noted(cudaErrorInvalidResourceHandle);
   }
-  return allocate(data, bytes, currentDevice());
+  return allocate(data, bytes, currentDevice(), true);
 }
 cudaError_t cudaFree(void *data) { return release(data, false); }
 cudaError_t cudaMallocHost(void **data, size_t bytes) { return allocate(data, bytes, -1); }
@@ -273,7 +289,16 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
   return noted(error);
 }
 
+/// Refuses a call that waits for the default stream, which no capture includes.
+static cudaError_t checkMayWait() {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  return noted(machine.checkUnsafe());
+}
+
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind) {
+  if (cudaError_t error = checkMayWait(); error != cudaSuccess)
+    return error;
   cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
   return error == cudaSuccess ? cudaStreamSynchronize(nullptr) : error;
 }
@@ -291,6 +316,8 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 }
 
 cudaError_t cudaMemset(void *to, int value, size_t bytes) {
+  if (cudaError_t error = checkMayWait(); error != cudaSuccess)
+    return error;
   cudaError_t error = cudaMemsetAsync(to, value, bytes, nullptr);
   return error == cudaSuccess ? cudaStreamSynchronize(nullptr) : error;
 }

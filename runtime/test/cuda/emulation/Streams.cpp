@@ -30,8 +30,8 @@ Machine::Machine() {
 Machine::~Machine() {
   const char *path = std::getenv("CUDA_EMULATION_COUNTS");
   if (std::FILE *file = path ? std::fopen(path, "w") : nullptr) {
-    std::fprintf(file, "{\"launches\": %lld, \"waits\": %lld}\n", static_cast<long long>(launches),
-                 static_cast<long long>(waits));
+    std::fprintf(file, "{\"launches\": %lld, \"waits\": %lld, \"allocations\": %lld}\n",
+                 static_cast<long long>(launches), static_cast<long long>(waits), static_cast<long long>(allocations));
     std::fclose(file);
   }
 }
@@ -67,6 +67,11 @@ int &currentDevice() {
   return device;
 }
 
+cudaStreamCaptureMode &threadMode() {
+  thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  return mode;
+}
+
 CUstream_st &Machine::resolve(cudaStream_t stream) {
   if (stream)
     return *stream;
@@ -94,6 +99,8 @@ cudaError_t Machine::enqueue(CUstream_st &stream, std::function<void()> run, std
     stream.tasks.push_back({std::move(run), nullptr, 0, std::move(hasArrived)});
     return cudaSuccess;
   }
+  if (stream.graph->isInvalid)
+    return cudaErrorStreamCaptureInvalidated;
   stream.graph->nodes.push_back({std::move(run), stream.last, std::move(hasArrived)});
   stream.last = {stream.graph->nodes.size() - 1};
   return cudaSuccess;
@@ -136,6 +143,14 @@ void Machine::drain() {
   runUntil([&] { return std::all_of(streams.begin(), streams.end(), [](auto &s) { return s->tasks.empty(); }); });
 }
 
+void Machine::drainDevice() {
+  const int device = currentDevice();
+  runUntil([&] {
+    return std::all_of(streams.begin(), streams.end(),
+                       [&](auto &s) { return s->device != device || s->tasks.empty(); });
+  });
+}
+
 void Machine::runGraph(const CUgraph_st &graph) {
   std::vector<size_t> missing(graph.nodes.size()), able;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -161,12 +176,59 @@ void Machine::runGraph(const CUgraph_st &graph) {
   isInGraph = false;
 }
 
+void Machine::beginCapture(CUstream_st &stream, cudaStreamCaptureMode mode) {
+  stream.graph = captures.emplace_back(new CUgraph_st);
+  stream.graph->origin = &stream;
+  stream.graph->mode = mode;
+  stream.graph->thread = std::this_thread::get_id();
+  stream.last.clear();
+}
+
 void Machine::endCapture(const CUgraph_st *graph) {
+  std::erase(captures, graph);
   for (auto &stream : streams)
     if (stream->graph == graph) {
       stream->graph = nullptr;
       stream->last.clear();
     }
+}
+
+/// The rules of cudaThreadExchangeStreamCaptureMode.
+cudaError_t Machine::checkUnsafe() {
+  cudaError_t error = cudaSuccess;
+  if (threadMode() == cudaStreamCaptureModeRelaxed)
+    return error;
+  for (CUgraph_st *graph : captures) {
+    const bool isOwn = graph->thread == std::this_thread::get_id();
+    const bool forbids =
+        isOwn ? graph->mode != cudaStreamCaptureModeRelaxed
+              : graph->mode == cudaStreamCaptureModeGlobal && threadMode() == cudaStreamCaptureModeGlobal;
+    if (!forbids)
+      continue;
+    graph->isInvalid = true;
+    error = cudaErrorStreamCaptureUnsupported;
+  }
+  return error;
+}
+
+cudaError_t Machine::checkNoCapture() {
+  cudaError_t error = checkUnsafe();
+  for (CUgraph_st *graph : captures)
+    if (graph->origin->device == currentDevice()) {
+      graph->isInvalid = true;
+      error = cudaErrorStreamCaptureUnsupported;
+    }
+  return error;
+}
+
+/// Refuses to wait for a stream or an event that a capture holds, in every mode. An event stays captured until its next
+/// record.
+static cudaError_t checkNotHeld(Machine &machine, CUgraph_st *graph, cudaError_t error) {
+  if (!graph)
+    return machine.checkUnsafe();
+  if (machine.isCaptured(graph))
+    graph->isInvalid = true;
+  return error;
 }
 
 void Machine::failDeadlock() {
@@ -240,6 +302,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
   // Other streams and the default stream would wait for each other. The emulation does not support this.
   if (flags != cudaStreamNonBlocking)
     return noted(cudaErrorNotSupported);
+  if (cudaError_t error = machine.checkUnsafe(); error != cudaSuccess)
+    return noted(error);
   *stream = machine.createStream();
   return cudaSuccess;
 }
@@ -255,8 +319,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
   CUstream_st &resolved = machine.resolve(stream);
-  if (resolved.graph)
-    return noted(cudaErrorStreamCaptureUnsupported);
+  if (cudaError_t error = checkNotHeld(machine, resolved.graph, cudaErrorStreamCaptureUnsupported);
+      error != cudaSuccess)
+    return noted(error);
   ++machine.waits;
   machine.runUntil([&] { return resolved.tasks.empty(); });
   return noted(injected(machine));
@@ -266,14 +331,19 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
   CUstream_st &resolved = machine.resolve(stream);
+  if (cudaError_t error = checkNotHeld(machine, resolved.graph, cudaErrorStreamCaptureUnsupported);
+      error != cudaSuccess)
+    return noted(error);
   if (!resolved.tasks.empty())
     machine.runOne();
-  return resolved.tasks.empty() ? cudaSuccess : cudaErrorNotReady;
+  return noted(resolved.tasks.empty() ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaDeviceSynchronize() {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
+  if (cudaError_t error = machine.checkNoCapture(); error != cudaSuccess)
+    return noted(error);
   machine.drain();
   return noted(injected(machine));
 }
@@ -302,6 +372,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
   CUstream_st &resolved = machine.resolve(stream);
+  if (resolved.graph && resolved.graph->isInvalid)
+    return noted(cudaErrorStreamCaptureInvalidated);
   event->graph = resolved.graph;
   event->nodes = resolved.last;
   if (resolved.graph)
@@ -318,9 +390,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
   CUstream_st &resolved = machine.resolve(stream);
+  if (event->graph && !machine.isCaptured(event->graph))
+    return noted(cudaErrorCapturedEvent);
   if (event->graph) {
     if (resolved.graph && resolved.graph != event->graph)
       return noted(cudaErrorStreamCaptureIsolation);
+    if (event->graph->isInvalid)
+      return noted(cudaErrorStreamCaptureInvalidated);
     if (!resolved.graph)
       resolved.last.clear();
     resolved.graph = event->graph;
@@ -338,15 +414,19 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
+  if (cudaError_t error = checkNotHeld(machine, event->graph, cudaErrorCapturedEvent); error != cudaSuccess)
+    return noted(error);
   const EventState &state = *event->state;
   if (state.completed < state.issued)
     machine.runOne();
-  return state.completed < state.issued ? cudaErrorNotReady : cudaSuccess;
+  return noted(state.completed < state.issued ? cudaErrorNotReady : cudaSuccess);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
+  if (cudaError_t error = checkNotHeld(machine, event->graph, cudaErrorCapturedEvent); error != cudaSuccess)
+    return noted(error);
   const std::shared_ptr<EventState> state = event->state;
   ++machine.waits;
   machine.runUntil([&, version = state->issued] { return state->completed >= version; });
@@ -366,21 +446,27 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEve
 
 // --- Graphs ------------------------------------------------------------------
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode) {
+  std::swap(*mode, threadMode());
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
   if (!stream || stream->graph)
     return noted(cudaErrorStreamCaptureUnsupported);
-  stream->graph = new CUgraph_st;
-  stream->graph->origin = stream;
-  stream->last.clear();
+  machine.beginCapture(*stream, mode);
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
-  *status = stream && stream->graph ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  const CUgraph_st *graph = stream ? stream->graph : nullptr;
+  *status = !graph             ? cudaStreamCaptureStatusNone
+            : graph->isInvalid ? cudaStreamCaptureStatusInvalidated
+                               : cudaStreamCaptureStatusActive;
   return cudaSuccess;
 }
 
@@ -400,11 +486,15 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
   if (!stream || !stream->graph || stream->graph->origin != stream)
     return noted(cudaErrorStreamCaptureUnmatched);
   CUgraph_st *captured = stream->graph;
-  const bool joined = isJoined(*captured, *stream);
+  if (captured->mode != cudaStreamCaptureModeRelaxed && captured->thread != std::this_thread::get_id())
+    return noted(cudaErrorStreamCaptureWrongThread);
+  const cudaError_t error = captured->isInvalid             ? cudaErrorStreamCaptureInvalidated
+                            : !isJoined(*captured, *stream) ? cudaErrorStreamCaptureUnjoined
+                                                            : cudaSuccess;
   machine.endCapture(captured);
-  if (!joined) {
+  if (error != cudaSuccess) {
     delete captured;
-    return noted(cudaErrorStreamCaptureUnjoined);
+    return noted(error);
   }
   *graph = captured;
   return cudaSuccess;

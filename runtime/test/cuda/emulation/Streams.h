@@ -3,17 +3,22 @@
 // Streams are queues of tasks. Tasks only run while a thread waits: one by one, each from a randomly chosen stream
 // whose first task may run, until the awaited work is done.
 //
+// Captures are as strict as CUDA's ("Stream Capture", CUDA Programming Guide). CUDA does not list the calls that it
+// counts as unsafe. Here those are all that allocate, free, wait or ask, as NCCL and PyTorch assume, too.
+//
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_TEST_CUDA_EMULATION_STREAMS_H
 #define MOERT_TEST_CUDA_EMULATION_STREAMS_H
 
 #include "Grid.h"
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 /// A captured graph: tasks, each after some of those before it.
@@ -25,6 +30,10 @@ struct CUgraph_st {
   };
   std::vector<Node> nodes;
   cudaStream_t origin = nullptr;
+  // Mode and thread of the capture, and whether a call has invalidated it.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  std::thread::id thread;
+  bool isInvalid = false;
 };
 struct CUgraphExec_st {
   std::shared_ptr<const CUgraph_st> graph;
@@ -89,9 +98,19 @@ public:
   /// Runs one task of any stream. Returns false if none can run.
   bool runOne();
   void drain();
+  /// Runs all tasks of the current device.
+  void drainDevice();
   void runGraph(const CUgraph_st &graph);
-  /// Ends the capture of all streams by `graph`.
+  /// Begins and ends the capture of a graph.
+  void beginCapture(CUstream_st &stream, cudaStreamCaptureMode mode);
   void endCapture(const CUgraph_st *graph);
+  /// Refuses a call that is unsafe during a capture, and invalidates the captures that forbid it to this thread.
+  cudaError_t checkUnsafe();
+  bool isCaptured(const CUgraph_st *graph) const {
+    return std::find(captures.begin(), captures.end(), graph) != captures.end();
+  }
+  /// Refuses to wait for a device one of whose streams is captured, in every mode, and invalidates the captures.
+  cudaError_t checkNoCapture();
   /// Number in the machine of a device that the process sees.
   int numberOf(int device) const;
 
@@ -100,9 +119,9 @@ public:
   int devices = 2;
   size_t memory = 0; ///< bytes of each device
   cudaError_t failure = cudaSuccess;
-  /// Number of enqueued kernels, copies, sets and functions of the host, and number of the host's waits. Written to the
-  /// file CUDA_EMULATION_COUNTS of the environment when the process ends.
-  int64_t launches = 0, waits = 0;
+  /// Number of enqueued kernels, copies, sets and functions of the host, of the host's waits, and of allocations.
+  /// Written to the file CUDA_EMULATION_COUNTS of the environment when the process ends.
+  int64_t launches = 0, waits = 0, allocations = 0;
 
 private:
   Machine();
@@ -114,6 +133,7 @@ private:
   [[noreturn]] void failDeadlock();
 
   std::vector<std::unique_ptr<CUstream_st>> streams;
+  std::vector<CUgraph_st *> captures; ///< graphs that are captured now
   bool isInGraph = false;
   std::map<int, cudaStream_t> defaults; ///< by device
   std::vector<int> visible;             ///< numbers of the devices that the process sees, or empty for all
@@ -125,6 +145,8 @@ cudaError_t noted(cudaError_t error);
 cudaError_t injected(Machine &machine);
 /// Device of the calling thread.
 int &currentDevice();
+/// Mode of the calling thread during captures.
+cudaStreamCaptureMode &threadMode();
 
 } // namespace moert::emulation
 

@@ -23,7 +23,13 @@ typedef struct {
 #define NCCL_CONFIG_INITIALIZER {NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT}
 #define NCCL_CTA_POLICY_ZERO 0x02
 
-typedef enum { ncclSuccess = 0, ncclSystemError = 2, ncclInvalidUsage = 5, ncclInProgress = 7 } ncclResult_t;
+typedef enum {
+  ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclSystemError = 2,
+  ncclInvalidUsage = 5,
+  ncclInProgress = 7
+} ncclResult_t;
 typedef enum {
   ncclUint8 = 1,
   ncclInt32 = 2,
