@@ -28,8 +28,8 @@ using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 /// Interval at which the thread checks a step.
 constexpr std::chrono::milliseconds kLook(5);
 
-/// Time for which the start of NCCL may go on after another process failed.
-constexpr std::chrono::seconds kStuck(5);
+/// Time for which the start of NCCL, and a step with the end of its communicators, may go on after a failure.
+constexpr std::chrono::seconds kStuckStart(5), kStuckStep(30);
 
 /// Ends the process together with the others. The launcher would wait for a process that is left behind.
 void endTogether(net::Star *star) {
@@ -125,11 +125,8 @@ private:
   Status conclude(Status status);
   /// Begins to watch a step, or the start of NCCL.
   void beginWork(double seconds, bool connects);
-  void endWork() {
-    std::lock_guard lock(mutex);
-    inStep = isConnecting = false;
-  }
-  [[noreturn]] void endStuckStart();
+  void endWork();
+  void checkStuck();
   /// Makes CUDA use the rank's device on this thread. It would otherwise make a context on its first device.
   void useDevice() const { static_cast<void>(cudaSetDevice(lanes->device().device)); }
   void look();
@@ -143,12 +140,13 @@ private:
   net::Clock::time_point deadline = net::Clock::time_point::max();
   double timeout = 0;
   bool aborted = false, stopping = false;
+  bool isAborting = false; ///< `aborter` has not ended
   net::Clock::time_point abortedAt;
   std::vector<Wait> abortedWaits;
+  GraphExec graph; ///< belongs to the running step, if there is one
   std::condition_variable changed;
-  std::thread looker;
+  std::thread looker, aborter;
 
-  GraphExec graph;
   bool cannotCapture = false;
   int64_t steps = 0;
 
@@ -171,12 +169,18 @@ DirectDevice::~DirectDevice() {
   if (!processes)
     return;
   processes->listen(nullptr);
+  GraphExec last;
   {
     std::lock_guard lock(mutex);
     stopping = true;
+    last = std::move(graph);
   }
+  // The communicators end after the graph.
+  last.reset();
   changed.notify_all();
   looker.join();
+  if (aborter.joinable())
+    aborter.join();
 }
 
 Status DirectDevice::connect(std::span<const Program> programs, const BackendOptions &options) {
@@ -298,6 +302,15 @@ void DirectDevice::beginWork(double seconds, bool connects) {
                          : net::Clock::time_point::max();
 }
 
+/// Ends the work. After an abort, NCCL waits until the graph is gone.
+void DirectDevice::endWork() {
+  GraphExec useless;
+  std::lock_guard lock(mutex);
+  inStep = isConnecting = false;
+  if (aborted)
+    useless = std::move(graph);
+}
+
 Status DirectDevice::runStep(const std::function<Status(int64_t)> &issue, double seconds) {
   MOERT_RETURN_IF_ERROR(check(cudaSetDevice(lanes->device().device), "cannot use the device"));
   if (processes)
@@ -345,10 +358,9 @@ Status DirectDevice::conclude(Status status) {
 void DirectDevice::look() {
   useDevice();
   std::unique_lock lock(mutex);
-  while (!stopping) {
+  while (!stopping || isAborting) {
     changed.wait_for(lock, kLook);
-    if (isConnecting && aborted && net::Clock::now() > abortedAt + kStuck)
-      endStuckStart();
+    checkStuck();
     if (!inStep || aborted)
       continue;
     bool late = net::Clock::now() > deadline;
@@ -370,29 +382,45 @@ void DirectDevice::look() {
   }
 }
 
-/// Ends the process if the start of NCCL is stuck. NCCL waits without end for a rank that will not come, and only the
-/// end of the process ends that wait.
-void DirectDevice::endStuckStart() {
-  std::cerr << "moert: error: rank " + std::to_string(rank) +
-                   " ends, because NCCL cannot connect the ranks: " + processes->failure().message + "\n";
+/// Ends the process if it is stuck after a failure. In its start NCCL waits without end for a rank that will not come,
+/// and only the end of the process ends that wait. The same holds for a step that an abort does not end.
+void DirectDevice::checkStuck() {
+  if (!aborted || (!inStep && !isAborting))
+    return;
+  if (net::Clock::now() < abortedAt + (isConnecting ? kStuckStart : kStuckStep))
+    return;
+  std::cerr << "moert: error: rank " + std::to_string(rank) + " ends, because " +
+                   (isConnecting ? "NCCL cannot connect the ranks" : "its step does not end after a failure") + ": " +
+                   processes->failure().message + "\n";
   std::cout.flush();
   std::fflush(nullptr);
   ::_exit(1);
 }
 
+/// Ends all waits for other ranks. NCCL frees a communicator only after all graphs that captured it (ncclCommAbort of
+/// 2.28 waits for them). A separate thread waits for that, so that the running step can leave its own wait and drop the
+/// graph. A graph that does not run is dropped here.
 void DirectDevice::abort() {
   std::vector<Wait> waits = whereabouts().waits;
-  {
-    std::lock_guard lock(mutex);
-    if (aborted)
-      return;
-    aborted = true;
-    abortedAt = net::Clock::now();
-    abortedWaits = std::move(waits);
-  }
+  GraphExec useless;
+  std::lock_guard lock(mutex);
+  if (aborted || stopping)
+    return;
+  aborted = true;
+  abortedAt = net::Clock::now();
+  abortedWaits = std::move(waits);
+  if (!inStep)
+    useless = std::move(graph);
 #if MOERT_HAS_NCCL
-  if (nccl)
+  if (!nccl)
+    return;
+  isAborting = true;
+  aborter = std::thread([this] {
+    useDevice();
     nccl->abort();
+    std::lock_guard lock(mutex);
+    isAborting = false;
+  });
 #endif
 }
 

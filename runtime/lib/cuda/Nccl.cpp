@@ -249,6 +249,9 @@ Nccl::Use::~Use() {
 /// Aborts the communicators. "Make sure no thread is calling any NCCL operations while calling ncclCommAbort" ("Fault
 /// Tolerance", NCCL User Guide). Calls only enqueue. A call that does not return waits for a rank that is gone, and
 /// only an abort ends it.
+///
+/// NCCL frees a communicator when no graph holds it any more, and the thread that owns the graph may wait for another
+/// communicator. In a group, all transfers end before NCCL waits for the first graph.
 void Nccl::abort() {
   constexpr std::chrono::seconds kPatience(5);
   std::unique_lock lock(mutex);
@@ -256,10 +259,13 @@ void Nccl::abort() {
     return;
   aborted = true;
   unused.wait_for(lock, kPatience, [this] { return !inUse; });
+  lock.unlock();
+  ncclGroupStart();
   for (ncclComm_t comm : allComms())
     ncclCommAbort(comm);
   if (world)
     ncclCommAbort(world);
+  ncclGroupEnd();
 }
 
 Status Nccl::failure() {

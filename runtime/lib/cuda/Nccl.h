@@ -39,7 +39,8 @@ public:
   Status run(Lanes &lanes, Lane &lane, const Call &call, const Group &group, int64_t &received);
   /// Allocates memory for operands, which this object owns. NCCL works directly in it if all processes can register it.
   Status allocate(int64_t bytes, const std::string &what, void *&data);
-  /// Aborts what waits for other ranks, from any thread. No collective can run afterwards.
+  /// Aborts what waits for other ranks, from any thread. No collective can run afterwards. Returns when no graph holds
+  /// the communicators any more.
   void abort();
   /// Returns the error of NCCL's background work, if there is one.
   Status failure();
