@@ -66,7 +66,8 @@ struct StreamContext {
   RaggedGroups *groups = nullptr;  ///< the rank's groups
   Stream owned;                    ///< the stream of a fork
   std::vector<std::unique_ptr<StreamContext>> forks;
-  bool isCapturing = false;      ///< a graph is captured: no call may wait or allocate
+  bool isCapturing = false;      ///< a graph is captured: no call may wait
+  bool isForGraph = false;       ///< steps become a graph: calls choose from the first step on as in a capture
   bool isBesideTransfer = false; ///< a transfer may run beside the call
 
   /// Returns the i-th further stream, for parts of a call that run at the same time.

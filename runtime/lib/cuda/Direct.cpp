@@ -13,6 +13,7 @@
 #include "cuda/RankDevice.h"
 #include "net/Star.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -77,6 +78,16 @@ Status joinProcesses(double timeout, ProcessPlace &place, std::shared_ptr<net::S
     only->setPatience(timeout);
   processes = only;
   return {};
+}
+
+/// Whether the host must read the sizes of an exchange. No step of the plan becomes a graph then.
+bool readsSizes(std::span<const Program> programs, const std::vector<Group> &groups) {
+  auto reads = [&](const Op &op) {
+    return op.group >= 0 && groups[static_cast<size_t>(op.group)].size > 1 &&
+           (op.name == kindName(Kind::AllToAllV) || op.name == kindName(Kind::BroadcastExperts) ||
+            op.name == kindName(Kind::ReduceExperts));
+  };
+  return std::ranges::any_of(programs, [&](const Program &program) { return std::ranges::any_of(program.ops, reads); });
 }
 
 class DirectDevice final : public RankDevice, public Processes::Listener {
@@ -159,6 +170,8 @@ DirectDevice::DirectDevice(std::span<const Program> programs, const std::vector<
                            std::shared_ptr<net::Star> processes)
     : RankDevice(programs, groups, rank, std::move(owned)), wantsGraph(options.graphs),
       processes(std::move(processes)) {
+  if (wantsGraph && !readsSizes(programs, groups))
+    lanes->prepareForGraph();
   if (this->processes) {
     this->processes->listen(this);
     looker = std::thread([this] { look(); });

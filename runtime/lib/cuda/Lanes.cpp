@@ -184,6 +184,11 @@ Status Lanes::takeFault() {
   return status;
 }
 
+void Lanes::prepareForGraph() {
+  for (Lane &lane : all)
+    lane.context.isForGraph = true;
+}
+
 void Lanes::setCapturing(bool isCapturing) {
   for (Lane &lane : all)
     lane.context.isCapturing = isCapturing;

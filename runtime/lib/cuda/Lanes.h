@@ -62,6 +62,8 @@ public:
 
   /// Says whether a graph is captured, so that no call may wait.
   void setCapturing(bool isCapturing);
+  /// Makes all calls choose their methods as in a capture, so that a graph computes what the first step did.
+  void prepareForGraph();
 
   bool isTimed = true;
 

@@ -14,6 +14,9 @@ static std::optional<Tile> tileOf(RaggedMethod method) {
   return std::nullopt;
 }
 
+/// Whether the method reads the rows of experts on the device, so that the host need not wait.
+static bool isOfDevice(RaggedMethod method) { return method == RaggedMethod::Tiles || tileOf(method); }
+
 bool canCompute(RaggedMethod method, const Target &target, const RaggedProduct &product) {
   if (method == RaggedMethod::Tiles)
     return canUseTiles(product);
@@ -109,13 +112,21 @@ std::string describeOwnKernels(const DeviceContext &device) {
          std::to_string(device.capability % 10);
 }
 
+static std::optional<RaggedMethod> chooseMethod(const Target &target, const RaggedProduct &product,
+                                                const RaggedChoices::CanCompute &can) {
+  const std::optional<RaggedMethod> measured = target.device.choices.choose(product, can);
+  return measured ? measured : firstMethod(product, target.device.capability, can);
+}
+
 Status multiplyRagged(const Target &target, const RaggedProduct &product, View counts) {
   auto can = [&](RaggedMethod method) { return canCompute(method, target, product); };
+  // A graph cannot wait for the host. All steps compute by the same method, so the first one chooses as the graph will.
+  auto canInGraph = [&](RaggedMethod method) { return isOfDevice(method) && can(method); };
   std::optional<RaggedMethod> method = target.device.forcedMethod;
+  if (!method && target.stream.isForGraph)
+    method = chooseMethod(target, product, canInGraph);
   if (!method)
-    method = target.device.choices.choose(product, can);
-  if (!method)
-    method = firstMethod(product, target.device.capability, can);
+    method = chooseMethod(target, product, can);
   return method ? multiplyRagged(target, *method, product, counts) : target.stream.checkMayWait();
 }
 
