@@ -11,8 +11,6 @@
 #include "cuda/RankDevice.h"
 #include "moert/world.h"
 
-#include <cstdlib>
-#include <iostream>
 #include <thread>
 
 namespace moert::cuda {
@@ -35,7 +33,7 @@ public:
   Status runStep(const std::function<Status(int64_t)> &issue, double timeout) override;
   Status finishStep() override;
   /// True after a failure until the caller aborts its communicators.
-  bool isStuck() const override { return isUnderWay && cudaEventQuery(done.get()) == cudaErrorNotReady; }
+  bool isStuck() const override { return isUnderWay && isPending(done); }
   Status write(void *to, const void *from, int64_t bytes) override;
 
 private:
@@ -78,21 +76,6 @@ static Status checkCommunicator(const Group &group, int64_t rank, ncclComm_t com
   return invalid("group '", group.name, "': expected a communicator in which rank ", rank, " is member ",
                  group.memberOf(rank), " of ", group.size, " but it is ", member, " of ", size);
 }
-
-/// Warns if NCCL may start kernels in different orders. Nccl.cpp sets the order where the runtime makes communicators.
-/// A caller's NCCL has already read its settings.
-static void warnOfOrder(int64_t communicators) {
-  static std::once_flag once;
-  const char *order = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
-  if (communicators < 2 || (order && std::string(order) == "1"))
-    return;
-  std::call_once(once, [&] {
-    std::cerr << "moert: warning: the plan uses " + std::to_string(communicators) +
-                     " communicators of the caller. Their kernels may start in different orders on two GPUs and then "
-                     "wait for each other for ever; set NCCL_LAUNCH_ORDER_IMPLICIT=1 before the process uses NCCL "
-                     "(2.26 or newer)\n";
-  });
-}
 #endif
 
 Status CallerDevice::connect() {
@@ -109,7 +92,9 @@ Status CallerDevice::connect() {
     MOERT_RETURN_IF_ERROR(checkCommunicator(groups[i], rank, comms[i]));
     ++count;
   }
-  warnOfOrder(count);
+  // Nccl.cpp sets the order where the runtime makes communicators. A caller's NCCL has already read its settings.
+  if (count > 1)
+    MOERT_RETURN_IF_ERROR(checkOrder());
   nccl = Nccl::borrow(rank, std::move(comms));
   return {};
 #else

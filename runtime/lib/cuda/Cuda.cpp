@@ -2,7 +2,11 @@
 
 #include "cuda/Cuda.h"
 
+#include <cstdlib>
+
 namespace moert::cuda {
+
+void useAllQueues() { ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
 
 static std::string versionText(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -83,6 +87,13 @@ Status recordEvent(Event &event, cudaStream_t stream) {
 
 Status awaitEvent(cudaStream_t stream, const Event &event) {
   return check(cudaStreamWaitEvent(stream, event.get()), "cannot wait for an event");
+}
+
+bool isPending(const Event &event) {
+  const cudaError_t error = cudaEventQuery(event.get());
+  if (error == cudaErrorNotReady)
+    static_cast<void>(cudaGetLastError());
+  return error == cudaErrorNotReady;
 }
 
 Status copyBytes(cudaStream_t stream, void *to, const void *from, int64_t bytes, const std::string &failure) {

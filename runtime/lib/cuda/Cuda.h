@@ -13,6 +13,11 @@ namespace moert::cuda {
 /// Returns an error with the failed action, CUDA's message, and a remedy if one is known.
 Status check(cudaError_t error, const std::string &what);
 
+/// Gives each stream a queue of its own on the device, up to 32, which is CUDA's most. By default streams share 8
+/// queues, and work of one stream waits for transfers of another. Takes effect before the process uses CUDA. The user's
+/// own setting is kept.
+void useAllQueues();
+
 /// Calls `Destroy` and ignores its errors.
 template <auto Destroy> struct Destroyer {
   template <class Handle> void operator()(Handle handle) const { static_cast<void>(Destroy(handle)); }
@@ -44,6 +49,8 @@ Status follow(cudaStream_t stream, cudaStream_t before);
 /// Records an event, and makes it first if there is none.
 Status recordEvent(Event &event, cudaStream_t stream);
 Status awaitEvent(cudaStream_t stream, const Event &event);
+/// Whether the work before the event's record still runs. Leaves no error for a later cudaGetLastError.
+bool isPending(const Event &event);
 
 /// Enqueue a copy, unless there are no bytes or both addresses are the same, and zeros. `failure` begins an error's
 /// text.

@@ -491,6 +491,7 @@ Status createDirect(std::span<const Program> programs, const std::vector<Group> 
                     const BackendOptions &options, Backend &backend) {
   if (options.emulate)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
+  useAllQueues();
   ProcessPlace place;
   std::shared_ptr<net::Star> processes;
   MOERT_RETURN_IF_ERROR(joinProcesses(options.timeout, place, processes));

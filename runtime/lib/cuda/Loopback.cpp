@@ -112,6 +112,7 @@ Status createLoopback(std::span<const Program> programs, const std::vector<Group
                       const BackendOptions &options, Backend &backend) {
   if (options.emulate)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
+  useAllQueues();
   std::vector<int64_t> ranks(static_cast<size_t>(world));
   std::iota(ranks.begin(), ranks.end(), 0);
   MOERT_RETURN_IF_ERROR(noteMemoryAtFirst());

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <set>
 #include <span>
 
 namespace moert::cuda {
@@ -56,17 +57,40 @@ Status makeIds(size_t count, net::Star &processes, std::vector<ncclUniqueId> &id
   return {};
 }
 
+/// Whether a rank of the program uses several communicators on several streams.
+bool overlapsCommunicators(const Program &program, const std::vector<Group> &groups) {
+  std::set<std::pair<int64_t, std::string>> communicators; ///< group, and the direction of a channel
+  std::set<int64_t> streams;
+  for (const Op &op : program.ops) {
+    if (op.group < 0 || groups[static_cast<size_t>(op.group)].size == 1)
+      continue;
+    const bool isChannel = op.name == kindName(Kind::Send) || op.name == kindName(Kind::Receive);
+    communicators.emplace(op.group, isChannel ? op.name : "");
+    streams.insert(op.stream);
+  }
+  return communicators.size() > 1 && streams.size() > 1;
+}
+
 /// Orders the launches of NCCL's kernels. Kernels of two communicators, on two streams, may start in different orders
 /// on two devices and then wait for each other. From 2.26 on, NCCL can start all kernels of a device in the order in
 /// which the host issues them ("Using multiple NCCL communicators concurrently", NCCL User Guide). That order is the
 /// same on all ranks of a program. Programs of different stages meet over channels, each in its own order, so their
-/// kernels must not wait for each other's ends. In graphs of drivers before CUDA 12.9 they would. The user's own
-/// setting is kept.
-void orderLaunches(bool hasChannels) {
+/// kernels must not wait for each other's ends. In graphs of drivers before CUDA 12.9 they would.
+Status orderLaunches(const Nccl::Uses &uses) {
+  constexpr int kOrdersGraphs = 12090; // driver for CUDA 12.9
+  ::setenv(kOrderVariable, "1", 0);
+  auto overlaps = [&](const Program &program) { return overlapsCommunicators(program, uses.groups); };
+  if (std::ranges::none_of(uses.programs, overlaps))
+    return {};
+  MOERT_RETURN_IF_ERROR(checkOrder());
   int driver = 0;
-  if (hasChannels && (cudaDriverGetVersion(&driver) != cudaSuccess || driver < 12090))
-    return;
-  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  MOERT_RETURN_IF_ERROR(check(cudaDriverGetVersion(&driver), "cannot read the driver's version"));
+  if (uses.channels.empty() || driver >= kOrdersGraphs)
+    return {};
+  return Status::error(MOERT_ERROR_UNSUPPORTED,
+                       "the plan's pipeline uses several communicators on several streams, whose kernels may wait for "
+                       "each other for ever; expected a driver for CUDA 12.9 or newer but got one for ",
+                       driver / 1000, ".", driver % 1000 / 10);
 }
 
 /// Settings of communicators. If a program has several streams, transfers run beside kernels. NCCL's kernels then have
@@ -140,10 +164,20 @@ Status swapEven(const Messages &messages, ncclComm_t comm, cudaStream_t stream) 
 
 // --- Communicators -------------------------------------------------------------
 
+Status checkOrder() {
+  const char *order = std::getenv(kOrderVariable);
+  if (order && std::string(order) == "1")
+    return {};
+  return invalid("kernels of several communicators may start in different orders on two GPUs and then wait for each "
+                 "other for ever; expected ",
+                 kOrderVariable, "=1 before the process uses NCCL (2.26 or newer) but got ",
+                 order ? "'" + std::string(order) + "'" : "no such variable");
+}
+
 Status Nccl::create(const Uses &uses, Lanes &lanes, net::Star &processes, std::unique_ptr<Nccl> &nccl) {
   std::unique_ptr<Nccl> made(new Nccl());
   made->rank = processes.index();
-  orderLaunches(!uses.channels.empty());
+  MOERT_RETURN_IF_ERROR(orderLaunches(uses));
   MOERT_RETURN_IF_ERROR(made->createAll(uses, configOf(uses.programs, lanes.device().transferProcessors), processes));
   MOERT_RETURN_IF_ERROR(made->prepareMemory(processes));
   MOERT_RETURN_IF_ERROR(made->connectAll(uses, lanes.lanes()[0]));

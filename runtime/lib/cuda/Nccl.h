@@ -15,6 +15,11 @@
 
 namespace moert::cuda {
 
+/// Variable by which NCCL starts the kernels of all communicators in the order in which the host issues them.
+inline constexpr const char *kOrderVariable = "NCCL_LAUNCH_ORDER_IMPLICIT";
+/// Fails unless the variable is set.
+Status checkOrder();
+
 /// NCCL's communicators of this rank. It has one for each group with other ranks, split from the world's, and one for
 /// each channel on which it sends or receives. All processes make them in the same order. A caller can also lend its
 /// communicators.

@@ -124,7 +124,7 @@ std::vector<Wait> RankDevice::pendingWaits() {
   std::lock_guard lock(stepMutex);
   std::vector<Wait> waits;
   for (size_t i = 0; i < launchedCount; ++i)
-    if (cudaEventQuery(launched[i].done.get()) == cudaErrorNotReady)
+    if (isPending(launched[i].done))
       waits.push_back(launched[i].wait);
   return waits;
 }

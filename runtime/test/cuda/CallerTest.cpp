@@ -10,6 +10,7 @@
 #include "emulation/Emulation.h"
 #include "moert/world.h"
 
+#include <cstdlib>
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 #include <nccl.h>
@@ -226,6 +227,7 @@ private:
 class CallerTest : public testing::Test {
 protected:
   CallerTest() {
+    ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
     emulation::setDevices(kRanks, size_t(4) << 30);
     for (int number = 0; number < kRanks; ++number)
       ranks.push_back(std::make_unique<Rank>(number, ids));
@@ -374,6 +376,16 @@ TEST_F(CallerTest, CommunicatorsStayTheCallers) {
 
 // --- Errors --------------------------------------------------------------------
 
+TEST_F(CallerTest, SeveralCommunicatorsNeedAnOrder) {
+  Plan plan("small");
+  ::unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  ranks[0]->use();
+  EXPECT_EQ(ranks[0]->create(plan), MOERT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(moert_last_error(),
+              HasSubstr("expected NCCL_LAUNCH_ORDER_IMPLICIT=1 before the process uses NCCL (2.26 or "
+                        "newer) but got no such variable"));
+}
+
 // Fresh memory of the emulation holds -1.
 TEST_F(CallerTest, FaultsOfKernelsComeByWait) {
   Plan plan("wide-index");
@@ -466,6 +478,8 @@ TEST_F(CallerAloneTest, TimeOutsSayWhereTheRankWaits) {
   EXPECT_EQ(moert_world_wait(rank.world), MOERT_ERROR_HANG);
   EXPECT_THAT(moert_last_error(), HasSubstr("rank 0: the time-out of 0.2"));
   EXPECT_THAT(moert_last_error(), HasSubstr("waits in op 2 all_gather 'layer0' on group 'mp'"));
+  // The caller's next check finds no error of a step that only was not ready.
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   abort();
 }
 

@@ -8,6 +8,10 @@
 #include <map>
 #include <utility>
 
+struct CUmemPool_st {
+  uint64_t kept = 0;
+};
+
 namespace moert::emulation {
 namespace {
 

@@ -23,6 +23,7 @@ static int64_t fromEnvironment(const char *name, int64_t fallback) {
 Machine::Machine() {
   random.seed(static_cast<uint64_t>(fromEnvironment("CUDA_EMULATION_SEED", 1)));
   devices = static_cast<int>(fromEnvironment("CUDA_EMULATION_DEVICES", 2));
+  queues = fromEnvironment("CUDA_DEVICE_MAX_CONNECTIONS", 8);
   readVisible();
   memory = size_t(4) << 30;
 }
@@ -30,8 +31,9 @@ Machine::Machine() {
 Machine::~Machine() {
   const char *path = std::getenv("CUDA_EMULATION_COUNTS");
   if (std::FILE *file = path ? std::fopen(path, "w") : nullptr) {
-    std::fprintf(file, "{\"launches\": %lld, \"waits\": %lld, \"allocations\": %lld}\n",
-                 static_cast<long long>(launches), static_cast<long long>(waits), static_cast<long long>(allocations));
+    std::fprintf(file, "{\"launches\": %lld, \"waits\": %lld, \"allocations\": %lld, \"queues\": %lld}\n",
+                 static_cast<long long>(launches), static_cast<long long>(waits), static_cast<long long>(allocations),
+                 static_cast<long long>(queues));
     std::fclose(file);
   }
 }

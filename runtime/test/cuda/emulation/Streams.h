@@ -122,6 +122,7 @@ public:
   /// Number of enqueued kernels, copies, sets and functions of the host, of the host's waits, and of allocations.
   /// Written to the file CUDA_EMULATION_COUNTS of the environment when the process ends.
   int64_t launches = 0, waits = 0, allocations = 0;
+  int64_t queues = 8; ///< queues of the device, as the environment says at the first use
 
 private:
   Machine();
