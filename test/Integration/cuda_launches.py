@@ -78,7 +78,25 @@ class LaunchesTest(unittest.TestCase):
             self.assertGreater(chosen[name], usual[name])
         # A graph uses the methods of the device, from the first step on.
         self.assertLessEqual(self.per_step()["launches"], 2)
+        first = self.run_plan("--iters=1")
         self.run_plan("--iters=4", "--verify")
+        self.products = ""
+        self.assertEqual(first["launches"], self.run_plan("--iters=1")["launches"])
+
+    def test_steps_become_graphs(self):
+        whole = ["--whole-model", "--dtype=bf16", "--optimizer=adam"]
+        for options in (["--dtype=bf16"], ["--dtype=bf16", "--capacity-factor=2"], whole, [*whole, "--recompute"],
+                        [*whole, "--capacity-factor=2"]):
+            with self.subTest(options=options):
+                self.compile(*options)
+                self.assertLessEqual(self.per_step()["launches"], 2)
+                self.run_plan("--iters=4", "--verify")
+
+    def test_only_the_first_step_allocates(self):
+        self.compile("--dtype=bf16")
+        first, third = (self.run_plan(f"--iters={steps}") for steps in (1, 3))
+        self.assertEqual(first["allocations"], third["allocations"])
+        self.assertEqual(first["queues"], 32)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ static Status readTransferProcessors(const std::string &text, int all, int &coun
 }
 
 Status DeviceContext::create(const DeviceOptions &options, DeviceContext &context) {
+  // Enough for weight gradients of experts without rows: 8 rows (kZeroRows) of 65536 columns in 16 bits.
+  constexpr int64_t kFirstZeros = int64_t(1) << 20;
   MOERT_RETURN_IF_ERROR(check(cudaGetDevice(&context.device), "cannot use a CUDA device"));
   int major = 0, minor = 0;
   for (auto [attribute, value] :
@@ -46,6 +48,9 @@ Status DeviceContext::create(const DeviceOptions &options, DeviceContext &contex
   DenseChoices dense;
   MOERT_RETURN_IF_ERROR(readMethods(options, context, dense));
   context.mutex = std::make_unique<std::mutex>();
+  const void *zeros = nullptr;
+  MOERT_RETURN_IF_ERROR(keepPool());
+  MOERT_RETURN_IF_ERROR(context.zerosOf(kFirstZeros, zeros));
   context.capability = 10 * major + minor;
   MOERT_RETURN_IF_ERROR(Faults::create(context.faults));
   context.products.choose(std::move(dense), options.denseProposal);
@@ -55,9 +60,7 @@ Status DeviceContext::create(const DeviceOptions &options, DeviceContext &contex
 Status DeviceContext::zerosOf(int64_t bytes, const void *&data) {
   const std::lock_guard<std::mutex> lock(*mutex);
   if (bytes > zeroBytes) {
-    MOERT_RETURN_IF_ERROR(allocateDevice(bytes, "zeros", zeros.emplace_back()));
-    MOERT_RETURN_IF_ERROR(check(cudaMemset(zeros.back().get(), 0, static_cast<size_t>(bytes)), "cannot clear memory"));
-    MOERT_RETURN_IF_ERROR(check(cudaDeviceSynchronize(), "cannot clear memory"));
+    MOERT_RETURN_IF_ERROR(allocateZeros(bytes, "zeros", zeros.emplace_back()));
     zeroBytes = bytes;
   }
   data = zeros.empty() ? nullptr : zeros.back().get();

@@ -46,7 +46,7 @@ struct DeviceContext {
   std::vector<DeviceMemory> zeros;          ///< blocks of increasing size. Kernels may still read the smaller ones.
   int64_t zeroBytes = 0;
 
-  /// Returns at least `bytes` bytes of zeros, which nothing overwrites.
+  /// Returns at least `bytes` bytes of zeros, which nothing overwrites. The first MiB exists from the start.
   Status zerosOf(int64_t bytes, const void *&data);
 
   /// Creates the context of the current device.

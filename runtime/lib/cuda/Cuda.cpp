@@ -130,23 +130,57 @@ Status allocateArena(int64_t bytes, const std::string &what, DeviceMemory &memor
   return check(cudaMalloc(OutHandle(memory), static_cast<size_t>(bytes)), allocationText(bytes, what));
 }
 
-Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memory) {
-  int device = 0, hasPools = 0;
+static Status askPools(int &device, bool &hasPools) {
+  int value = 0;
   MOERT_RETURN_IF_ERROR(check(cudaGetDevice(&device), "cannot use a CUDA device"));
-  MOERT_RETURN_IF_ERROR(check(cudaDeviceGetAttribute(&hasPools, cudaDevAttrMemoryPoolsSupported, device),
+  MOERT_RETURN_IF_ERROR(check(cudaDeviceGetAttribute(&value, cudaDevAttrMemoryPoolsSupported, device),
                               "cannot read the device's properties"));
-  if (!hasPools)
-    return allocateArena(bytes, what, memory);
+  hasPools = value != 0;
+  return {};
+}
+
+/// Allocates on a stream of its own, which is empty, so that the wait for it is short.
+static Status allocateAside(int64_t bytes, bool isCleared, const std::string &what, DeviceMemory &memory) {
+  int device = 0;
+  bool hasPools = false;
+  MOERT_RETURN_IF_ERROR(askPools(device, hasPools));
   const Uncaptured uncaptured;
   Stream stream;
   MOERT_RETURN_IF_ERROR(createStream(stream));
-  MOERT_RETURN_IF_ERROR(
-      check(cudaMallocAsync(OutHandle(memory), static_cast<size_t>(bytes), stream.get()), allocationText(bytes, what)));
+  if (hasPools)
+    MOERT_RETURN_IF_ERROR(check(cudaMallocAsync(OutHandle(memory), static_cast<size_t>(bytes), stream.get()),
+                                allocationText(bytes, what)));
+  else
+    MOERT_RETURN_IF_ERROR(allocateArena(bytes, what, memory));
+  if (isCleared)
+    MOERT_RETURN_IF_ERROR(clearBytes(stream.get(), memory.get(), bytes));
   // The memory can be used on all streams after this wait.
   return check(cudaStreamSynchronize(stream.get()), allocationText(bytes, what));
 }
 
+Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memory) {
+  return allocateAside(bytes, false, what, memory);
+}
+
+Status allocateZeros(int64_t bytes, const std::string &what, DeviceMemory &memory) {
+  return allocateAside(bytes, true, what, memory);
+}
+
+Status keepPool() {
+  int device = 0;
+  bool hasPools = false;
+  MOERT_RETURN_IF_ERROR(askPools(device, hasPools));
+  if (!hasPools)
+    return {};
+  cudaMemPool_t pool = nullptr;
+  uint64_t kept = UINT64_MAX;
+  MOERT_RETURN_IF_ERROR(check(cudaDeviceGetDefaultMemPool(&pool, device), "cannot use the device's memory pool"));
+  return check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept),
+               "cannot use the device's memory pool");
+}
+
 Status allocatePinned(int64_t bytes, const std::string &what, PinnedMemory &memory) {
+  const Uncaptured uncaptured;
   const unsigned flags = cudaHostAllocPortable | cudaHostAllocMapped;
   return check(cudaHostAlloc(OutHandle(memory), static_cast<size_t>(bytes), flags), allocationText(bytes, what));
 }

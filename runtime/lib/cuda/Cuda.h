@@ -69,10 +69,15 @@ Status createEvent(bool isTimed, Event &event);
 /// waits for this rank's next launch. Devices without memory pools use cudaMalloc. During a capture the memory is not
 /// part of the graph and lives on after it.
 Status allocateDevice(int64_t bytes, const std::string &what, DeviceMemory &memory);
+/// Allocates as allocateDevice does, and fills the memory with zeros.
+Status allocateZeros(int64_t bytes, const std::string &what, DeviceMemory &memory);
+/// Makes the current device's pool keep freed memory, so that a later allocation need not ask the driver.
+Status keepPool();
 /// Allocates by cudaMalloc. This is for memory that is allocated while no step runs. Freed memory is available to
 /// others at once.
 Status allocateArena(int64_t bytes, const std::string &what, DeviceMemory &memory);
-/// Allocates memory of the host that devices access under the same address.
+/// Allocates memory of the host that devices access under the same address. CUDA may wait for all streams, so this is
+/// for memory that is allocated while no step runs.
 Status allocatePinned(int64_t bytes, const std::string &what, PinnedMemory &memory);
 
 } // namespace moert::cuda

@@ -3,13 +3,14 @@
 #include "cuda/HostCounts.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace moert::cuda {
 
 Status HostCounts::finishCopy(Copy &copy) {
   MOERT_RETURN_IF_ERROR(
       check(cudaEventSynchronize(copy.page->filled.get()), "a call before one that reads counts failed"));
-  const auto *first = static_cast<const int32_t *>(copy.page->memory.get());
+  const auto *first = reinterpret_cast<const int32_t *>(copy.page->data);
   copy.values = std::make_shared<std::vector<int32_t>>(first, first + (copy.range.second - copy.range.first) / 4);
   ++waited;
   return {};
@@ -41,23 +42,16 @@ Status HostCounts::read(cudaStream_t stream, const View &view, Values &values) {
 }
 
 Status HostCounts::startCopy(const Range &range, cudaStream_t stream) {
-  const int64_t bytes = range.second - range.first;
-  if (!aside)
-    MOERT_RETURN_IF_ERROR(createStream(aside));
+  const int64_t bytes = range.second - range.first, place = wanted;
+  wanted += (bytes + 15) / 16 * 16;
+  if (wanted > room)
+    return {};
   if (usedPages == pages.size())
     pages.emplace_back();
   Page &page = pages[usedPages++];
-  if (page.bytes < bytes) {
-    // A copy of an earlier step may still write to the memory that is freed.
-    if (page.filled)
-      MOERT_RETURN_IF_ERROR(check(cudaEventSynchronize(page.filled.get()), "cannot copy counts to the host"));
-    MOERT_RETURN_IF_ERROR(allocatePinned(bytes, "counts", page.memory));
-    page.bytes = bytes;
-  }
+  page.data = memory + place;
   MOERT_RETURN_IF_ERROR(follow(aside.get(), stream));
-  MOERT_RETURN_IF_ERROR(check(
-      cudaMemcpyAsync(page.memory.get(), range.first, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, aside.get()),
-      "cannot copy counts to the host"));
+  MOERT_RETURN_IF_ERROR(copyBytes(aside.get(), memory + place, range.first, bytes, "cannot copy counts to the host"));
   MOERT_RETURN_IF_ERROR(recordEvent(page.filled, aside.get()));
   copies.push_back({range, nullptr, &page});
   return {};
@@ -91,15 +85,24 @@ Status HostCounts::joinTo(cudaStream_t stream) {
   return usedPages > 0 ? follow(stream, aside.get()) : Status();
 }
 
-void HostCounts::clear() {
+Status HostCounts::beginStep() {
   // Bound for callers that move their memory again and again: each place becomes a reader.
   constexpr size_t kMostReaders = 4096;
+  constexpr int64_t kFirst = int64_t(64) << 10; // enough for the counts of most models
   std::lock_guard lock(mutex);
   if (readers.size() > kMostReaders)
     readers.clear();
   copies.clear();
   usedPages = 0;
   waited = 0;
+  const int64_t lacking = std::exchange(wanted, 0);
+  if (readers.empty() || (memory && lacking <= room))
+    return {};
+  if (!aside)
+    MOERT_RETURN_IF_ERROR(createStream(aside));
+  room = std::max({kFirst, 2 * room, lacking});
+  // Copies of the previous step may still be under way to the memory before, which is kept.
+  return pinned.reserve(room, memory);
 }
 
 } // namespace moert::cuda

@@ -3,7 +3,7 @@
 #define MOERT_CUDA_HOSTCOUNTS_H
 
 #include "core/Call.h"
-#include "cuda/Cuda.h"
+#include "cuda/Workspace.h"
 
 #include <deque>
 #include <memory>
@@ -18,6 +18,9 @@ namespace moert::cuda {
 /// waits. If an earlier step has read a value, the value is copied as soon as the call that writes it has ended, on a
 /// stream of its own. The first reader then waits for that call alone, and not for other calls on its stream. Calls
 /// must come in an order that respects their dependences.
+///
+/// Pinned memory is allocated between steps only, because CUDA may wait for all streams then. If a step needs more than
+/// there is, its last readers wait as in the first step.
 class HostCounts {
 public:
   using Values = std::shared_ptr<const std::vector<int32_t>>;
@@ -31,16 +34,16 @@ public:
   Status noteEnqueued(const Call &call, cudaStream_t stream);
   /// Makes later work on `stream` wait for the copies that are under way.
   Status joinTo(cudaStream_t stream);
-  /// Forgets all values. The work of the previous step must come before the work of the next one.
-  void clear();
-  /// Number of waits of `read` since the last `clear`.
+  /// Forgets all values, and allocates what the previous step lacked. The work of the previous step must come before
+  /// the work of the next one.
+  Status beginStep();
+  /// Number of waits of `read` since the last `beginStep`.
   int64_t waits() const { return waited; }
 
 private:
-  /// Pinned memory, and an event after the copy that fills it.
+  /// Place of a copy in pinned memory, and an event after the copy.
   struct Page {
-    PinnedMemory memory;
-    int64_t bytes = 0;
+    const char *data = nullptr;
     Event filled;
   };
   using Range = std::pair<const char *, const char *>;
@@ -56,7 +59,11 @@ private:
   std::mutex mutex; ///< guards the members below
   std::vector<Copy> copies;
   std::set<Range> readers; ///< ranges that steps have read
-  Stream aside;            ///< stream of early copies
+  Stream aside;            ///< stream of early copies, which alone writes to the pinned memory
+  Staging pinned;
+  char *memory = nullptr;
+  int64_t room = 0;   ///< bytes of `memory`
+  int64_t wanted = 0; ///< bytes that this step asked for
   std::deque<Page> pages;
   size_t usedPages = 0; ///< pages that this step uses
   int64_t waited = 0;

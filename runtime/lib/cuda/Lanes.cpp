@@ -114,9 +114,9 @@ Status Lanes::end(Lane &lane, const Call &call, int64_t received) {
   return recordEvent(timed.end, lane.context.stream);
 }
 
-void Lanes::forgetStep() {
+Status Lanes::forgetStep() {
   for (HostCounts &known : counts)
-    known.clear();
+    MOERT_RETURN_IF_ERROR(known.beginStep());
   for (RoutingTables &known : tables)
     known.clear();
   for (RaggedGroups &known : groups)
@@ -125,10 +125,11 @@ void Lanes::forgetStep() {
     lane.used = 0;
     lane.times.clear();
   }
+  return {};
 }
 
 Status Lanes::beginStep() {
-  forgetStep();
+  MOERT_RETURN_IF_ERROR(forgetStep());
   // Copies of the host may still run on the default stream, and lanes do not wait for that stream.
   MOERT_RETURN_IF_ERROR(check(cudaStreamSynchronize(nullptr), "cannot wait for what was written"));
   if (!isTimed)
@@ -138,7 +139,7 @@ Status Lanes::beginStep() {
 }
 
 Status Lanes::beginStepAfter(cudaStream_t stream) {
-  forgetStep();
+  MOERT_RETURN_IF_ERROR(forgetStep());
   MOERT_RETURN_IF_ERROR(
       check(cudaEventRecord(stepBegin.get(), stream), "cannot record an event on the caller's stream"));
   for (Lane &lane : all)

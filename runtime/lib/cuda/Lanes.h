@@ -68,7 +68,7 @@ public:
   bool isTimed = true;
 
 private:
-  void forgetStep();
+  Status forgetStep();
 
   DeviceContext context;
   std::span<const Program> programs;

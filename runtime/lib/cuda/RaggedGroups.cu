@@ -11,6 +11,10 @@ namespace {
 /// Number of products that one launch fills. They travel as its argument.
 constexpr size_t kMost = 32;
 
+/// A layer's block has room for a multiple of this number of products from its first step on. A layer with gated
+/// experts has 9 products, so later steps, of which one is captured, need no larger block.
+constexpr int64_t kRoom = 16;
+
 struct Items {
   RaggedProduct items[kMost];
   int64_t count = 0, experts = 0, elementBytes = 0;
@@ -112,7 +116,7 @@ Status RaggedGroups::arraysOf(const Target &target, const RaggedProduct &product
     list.products.push_back(product);
   const char *block = nullptr;
   const int64_t bytes = bytesOf(product.experts);
-  const int64_t room = static_cast<int64_t>(list.products.size()) * bytes;
+  const int64_t room = divideUp(static_cast<int64_t>(list.products.size()), kRoom) * kRoom * bytes;
   MOERT_RETURN_IF_ERROR(
       target.stream.tableOf({RoutingTables::Table::Groups, counts, product.rows}, room, block, [&](char *made) {
         list.filled = list.products.size();

@@ -366,6 +366,7 @@ TEST_F(CallerTest, CommunicatorsStayTheCallers) {
   std::vector<std::vector<void *>> out(kRanks);
   forRanks([&](Rank &rank) {
     EXPECT_EQ(rank.comms.size(), 2u);
+    EXPECT_EQ(emulation::keptBytes(), UINT64_MAX);
     EXPECT_EQ(rank.enqueueStep(plan, 1, out[static_cast<size_t>(rank.number)]), MOERT_OK) << moert_last_error();
     moert_world_destroy(std::exchange(rank.world, nullptr));
   });

@@ -32,6 +32,12 @@ thread_local cudaError_t lastError = cudaSuccess;
 /// Used bytes by device, kept as a sum because tests allocate many small blocks.
 std::map<int, size_t> usedBytes;
 
+/// The memory pool of a device.
+CUmemPool_st &poolOf(int device) {
+  static std::map<int, CUmemPool_st> pools;
+  return pools[device];
+}
+
 std::map<char *, Allocation>::iterator allocationOf(const void *data) {
   auto *address = static_cast<char *>(const_cast<void *>(data));
   auto next = allocations.upper_bound(address);
@@ -95,6 +101,8 @@ cudaError_t noted(cudaError_t error) {
     lastError = error;
   return error;
 }
+
+uint64_t keptBytes() { return poolOf(currentDevice()).kept; }
 
 size_t allocatedBytes() {
   Lock lock(Machine::get().mutex);
@@ -260,6 +268,17 @@ cudaError_t cudaFree(void *data) { return release(data, false); }
 cudaError_t cudaMallocHost(void **data, size_t bytes) { return allocate(data, bytes, -1); }
 cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned) { return allocate(data, bytes, -1); }
 cudaError_t cudaFreeHost(void *data) { return release(data, true); }
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device) {
+  Lock lock(Machine::get().mutex);
+  *pool = &poolOf(device);
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr, void *value) {
+  Lock lock(Machine::get().mutex);
+  pool->kept = *static_cast<uint64_t *>(value);
+  return cudaSuccess;
+}
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total) {
   Machine &machine = Machine::get();
