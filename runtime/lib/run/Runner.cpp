@@ -56,7 +56,7 @@ Status Runner::create() {
   int64_t count;
   Status status = checked(moert_world_ranks(handle, &result.ranks, &first, &count));
   ranks = {first, static_cast<size_t>(count)};
-  if (usesGraphs())
+  if (isSlowedByTimes())
     status = checked(moert_world_time_ops(handle, 0));
   everyone.resize(static_cast<size_t>(result.ranks));
   std::iota(everyone.begin(), everyone.end(), 0);
@@ -153,7 +153,7 @@ Status Runner::runSteps(int64_t steps, std::ostream *progress) {
   result.rankFlops.assign(everyone.size(), 0);
   int64_t timed = 0;
   for (int64_t step = 0; step < steps; ++step) {
-    bool isTimed = (!usesGraphs() || step + 1 == steps) && !isExact();
+    bool isTimed = (!isSlowedByTimes() || step + 1 == steps) && !isExact();
     MOERT_RETURN_IF_ERROR(checked(moert_world_time_ops(world.get(), isTimed)));
     MOERT_RETURN_IF_ERROR(runStep());
     if (isTimed)

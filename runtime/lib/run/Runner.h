@@ -88,8 +88,9 @@ struct Runner {
   Status read(const std::string &name, Tensor &tensor);
   /// Waits for all processes. Returns the first error of any of them in all.
   Status meet(const Status &own);
-  /// Whether timing ops changes steps, because they are launched as graphs. Then only the last one is timed.
-  bool usesGraphs() const { return !reference && options.backend == "cuda" && !options.noGraph; }
+  /// Whether timing ops changes steps: graphs have no times of ops, and other steps would have two events for each op.
+  /// Then only the last step is timed.
+  bool isSlowedByTimes() const { return !reference && options.backend == "cuda"; }
   /// Whether the values are elements of a field, so that times do not matter.
   bool isExact() const { return options.verify && options.wide == MOERT_WIDE_FIELD; }
   /// Runs a step and notes its time only.
