@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 BIN = None
+PROCESSES = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, "runtime", "test", "cuda", "processes.py")
 
 # A layer of Mixtral 8x7B with smaller matrices.
 MIXTRAL = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_size": 64, "intermediate_size": 128,
@@ -30,10 +31,10 @@ class LaunchesTest(unittest.TestCase):
     def at(self, name):
         return os.path.join(self.folder.name, name)
 
-    def compile(self, *options):
+    def compile(self, *options, parallel="dp=1"):
         with open(self.at("model.json"), "w") as file:
             json.dump(MIXTRAL, file)
-        subprocess.run([os.path.join(BIN, "moe-compile"), self.at("model.json"), "--parallel=dp=1", "--seq=64", *options, "-o",
+        subprocess.run([os.path.join(BIN, "moe-compile"), self.at("model.json"), f"--parallel={parallel}", "--seq=64", *options, "-o",
                         self.at("plan.so")], check=True, stderr=subprocess.DEVNULL)
 
     def run_plan(self, *options):
@@ -57,6 +58,25 @@ class LaunchesTest(unittest.TestCase):
         self.compile("--dtype=bf16", "--capacity-factor=2")
         # Neither form reads counts. The remaining waits are for the end of the step.
         self.assertEqual(dropless["waits"], self.per_step("--no-cuda-graph")["waits"])
+
+    def count_small_grids(self, schedule, **variables):
+        """Grouped kernels of a step on two ranks that leave multiprocessors free, from the second step on."""
+        self.compile("--dtype=bf16", f"--schedule={schedule}", parallel="dp=2,ep=2")
+        counts = []
+        for steps in (3, 4):
+            command = [sys.executable, "-B", PROCESSES, "2", os.environ["MOERT_BACKENDS"], os.path.join(BIN, "moe-run"), self.at("plan.so"),
+                       "--backend=cuda", f"--iters={steps}", "--verify"]
+            subprocess.run(command, check=True, env={**os.environ, "CUDA_EMULATION_COUNTS": self.at("counts.json"), **variables})
+            with open(self.at("counts.json")) as file:
+                counts.append(json.load(file)["small_grids"])
+        return counts[1] - counts[0]
+
+    def test_products_leave_room_for_transfers_that_run_beside_them(self):
+        # The products of one chunk run beside the exchanges of the other one: two of the forward's four.
+        chunks, whole = self.count_small_grids("baseline+chunks:2"), self.count_small_grids("baseline")
+        print("products beside transfers, with and without chunks:", chunks, whole)
+        self.assertGreater(chunks, whole)
+        self.assertEqual(self.count_small_grids("baseline+chunks:2", MOERT_TRANSFER_SMS="0"), 0)
 
     def test_f32_is_multiplied_by_cublas_whose_sizes_are_the_host_s(self):
         self.compile("--dtype=bf16")

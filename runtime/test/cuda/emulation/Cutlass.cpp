@@ -6,6 +6,7 @@
 
 #include "Emulation.h"
 #include "Multiply.h"
+#include "Streams.h"
 #include "cuda/RaggedGroups.h"
 #include "cuda/Types.cuh"
 
@@ -70,6 +71,11 @@ Status multiply(const Target &target, const RaggedProduct &product, const GroupA
   if (product.dtype != Dtype || target.device.capability / 10 != Capability / 10)
     return Status::error(MOERT_ERROR_INTERNAL, "CUDA emulation: this grouped kernel is for another type or device");
   processors = target.freeProcessors();
+  if (processors < target.device.multiProcessors) {
+    emulation::Machine &machine = emulation::Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    ++machine.smallGrids;
+  }
   return Dtype == MOERT_BF16 ? enqueue<Bf16>(target, product, arrays) : enqueue<Half>(target, product, arrays);
 }
 #define MOERT_KERNELS(dtype, capability)                                                                               \

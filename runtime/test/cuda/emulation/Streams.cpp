@@ -31,9 +31,10 @@ Machine::Machine() {
 Machine::~Machine() {
   const char *path = std::getenv("CUDA_EMULATION_COUNTS");
   if (std::FILE *file = path ? std::fopen(path, "w") : nullptr) {
-    std::fprintf(file, "{\"launches\": %lld, \"waits\": %lld, \"allocations\": %lld, \"queues\": %lld}\n",
-                 static_cast<long long>(launches), static_cast<long long>(waits), static_cast<long long>(allocations),
-                 static_cast<long long>(queues));
+    std::fprintf(
+        file, "{\"launches\": %lld, \"waits\": %lld, \"allocations\": %lld, \"queues\": %lld, \"small_grids\": %lld}\n",
+        static_cast<long long>(launches), static_cast<long long>(waits), static_cast<long long>(allocations),
+        static_cast<long long>(queues), static_cast<long long>(smallGrids));
     std::fclose(file);
   }
 }

@@ -119,9 +119,10 @@ public:
   int devices = 2;
   size_t memory = 0; ///< bytes of each device
   cudaError_t failure = cudaSuccess;
-  /// Number of enqueued kernels, copies, sets and functions of the host, of the host's waits, and of allocations.
-  /// Written to the file CUDA_EMULATION_COUNTS of the environment when the process ends.
-  int64_t launches = 0, waits = 0, allocations = 0;
+  /// Number of enqueued kernels, copies, sets and functions of the host, of the host's waits, of allocations, and of
+  /// grouped kernels that leave multiprocessors free. Written to the file CUDA_EMULATION_COUNTS of the environment when
+  /// the process ends.
+  int64_t launches = 0, waits = 0, allocations = 0, smallGrids = 0;
   int64_t queues = 8; ///< queues of the device, as the environment says at the first use
 
 private:
