@@ -210,8 +210,10 @@ Status DirectDevice::connect(std::span<const Program> programs, const BackendOpt
   Status status = Nccl::create(uses, *lanes, *processes, made);
   endWork();
   Status failure = processes->failure();
-  if (status.ok() && failure.ok())
+  if (status.ok() && failure.ok()) {
+    std::lock_guard lock(mutex);
     nccl = std::move(made);
+  }
   return failure.ok() ? status : failure;
 #else
   return Status::error(MOERT_ERROR_UNSUPPORTED, "backend 'cuda' is built without NCCL, which several ranks need");
