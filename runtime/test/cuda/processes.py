@@ -4,9 +4,10 @@
 Usage: processes.py COUNT BACKENDS COMMAND..
 
 Options before COUNT:
-  --visible=a,b,..   CUDA_VISIBLE_DEVICES of each process; '/' stands for a comma inside one of them
-  --fails=TEXT       all processes must fail, and process 0 must print TEXT
-  --prints=TEXT      all processes must succeed, and process 0 must print TEXT
+  --visible=a,b,..     CUDA_VISIBLE_DEVICES of each process; '/' stands for a comma inside one of them
+  --fails=TEXT         all processes must fail, and process 0 must print TEXT
+  --prints=TEXT        all processes must succeed, and process 0 must print TEXT
+  --kill=RANK,SECONDS  kills this process so long after the start
 """
 
 import argparse
@@ -14,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 
 def start(index, args, folder):
@@ -32,12 +34,17 @@ def main():
     parser.add_argument("--visible")
     parser.add_argument("--fails")
     parser.add_argument("--prints", default="")
+    parser.add_argument("--kill")
     parser.add_argument("count", type=int)
     parser.add_argument("backends")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         processes = [start(i, args, folder) for i in range(args.count)]
+        if args.kill:
+            rank, seconds = args.kill.split(",")
+            time.sleep(float(seconds))
+            processes[int(rank)].kill()
         outputs = [process.communicate()[0] for process in processes]
     codes = [process.returncode for process in processes]
     if args.fails:
