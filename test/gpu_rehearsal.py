@@ -257,8 +257,9 @@ class WithoutDevice(unittest.TestCase):
                     self.assertTrue(found["path"].startswith(os.path.realpath(OPTIONS.packages)), found)
             self.assertNotIn("which is not found", steps["preflight"]["reason"])
             for step in steps.values():
-                self.assertIn(step["state"], ("passed",) if step["step"] == "machine" else ("failed",), step)
-                self.assertRegex(step["output"] + step["errors"], "no NVIDIA driver|CUDA driver version|expected an NVIDIA GPU|NVIDIA", step["step"])
+                self.assertEqual(step["state"], "passed" if step["step"] == "machine" else "failed", step)
+                if step["state"] == "failed":
+                    self.assertRegex(step["output"] + step["errors"], "no NVIDIA driver|CUDA driver version is insufficient", step["step"])
 
 
 def load_tests(loader, tests, pattern):

@@ -81,7 +81,7 @@ def main():
     libraries = {} if is_emulated else {row[0]: ask_version(*row) for row in LOADED}
     errors += [f"{name}: {found['error']}" for name, found in libraries.items() if "error" in found]
     cases = {backend: run_case(folder, backend, world) for backend, world in (("cuda", 1), ("cuda-loopback", 2))}
-    errors += [f"a case on backend {backend}: {result.splitlines()[-2:] if result else ''}" for backend, result in cases.items() if result != "passed"]
+    errors += [f"a case on backend {backend}: {' '.join(result.splitlines()[-2:])}" for backend, result in cases.items() if result != "passed"]
     print(json.dumps({"libraries": libraries, "cases": cases, **({"error": "; ".join(errors)} if errors else {})}))
     return 1 if errors else 0
 
