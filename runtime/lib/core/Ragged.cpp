@@ -7,27 +7,29 @@
 
 namespace moert {
 
-Ragged::Ragged(const Call &call, int64_t size, int64_t member) : member(member) {
+RaggedSizes::RaggedSizes(const Call &call, int64_t size) {
   const auto its = attributes::AllToAllV::of(call);
   using operands::AllToAllV;
-  const View &blockView = call.views[AllToAllV::blockCounts];
-  blockCounts = blockView.as<int32_t>();
-  expertCounts = call.views[AllToAllV::expertCounts].as<int32_t>();
+  const View &counts = call.views[AllToAllV::blockCounts];
   toExperts = its.direction == MOERT_TO_EXPERTS;
-  blocks = blockView.dims[0];
-  experts = blockView.dims[1];
+  blocks = counts.dims[0];
+  experts = counts.dims[1];
   copies = its.copies;
   stored = its.stored;
   ownExperts = experts / (size / copies);
-  width = size / its.phases;
+  phase = its.phase;
+  phases = its.phases;
+  width = size / phases;
   const View &in = call.views[AllToAllV::rows], &out = call.views[AllToAllV::out];
   expertRows = (toExperts ? out : in).dims[0];
   blockRows = (toExperts ? in : out).dims[0] / (blocks * (toExperts ? stored : copies));
   rowBytes = in.dims[1] * static_cast<int64_t>(dtypeSize(in.dtype));
-  int64_t block = member / width;
-  firstSource = (block + its.phase) % its.phases * width;
-  firstHolder = (block + its.phases - its.phase) % its.phases * width;
 }
+
+Ragged::Ragged(const Call &call, int64_t size, int64_t member)
+    : RaggedSizes(call, size), blockCounts(call.views[operands::AllToAllV::blockCounts].as<int32_t>()),
+      expertCounts(call.views[operands::AllToAllV::expertCounts].as<int32_t>()), member(member),
+      firstSource(firstSourceOf(member)), firstHolder(firstHolderOf(member)) {}
 
 int64_t Ragged::rowsBefore(int64_t block, int64_t expert) const {
   const int32_t *counts = blockCounts + block * experts;
@@ -90,10 +92,10 @@ void Ragged::listReceived(std::vector<Pieces> &bySource) const {
 void Ragged::listToExperts(int64_t to, Pieces &pieces) const {
   if (!isHolder(to))
     return;
-  int64_t copy = stored > 1 ? to % copies : 0, first = firstExpert(to);
+  const int64_t first = firstExpert(to);
   std::vector<int64_t> row(blocks);
   for (int64_t b = 0; b < blocks; ++b)
-    row[b] = (copy * blocks + b) * blockRows + rowsBefore(b, first);
+    row[b] = firstRow(to, b) + rowsBefore(b, first);
   for (int64_t e = first; e < first + ownExperts; ++e)
     for (int64_t b = 0; b < blocks; ++b) {
       pieces.push_back(rows(row[b], blockCount(b, e)));

@@ -6,8 +6,32 @@
 
 namespace moert {
 
-/// One member's all_to_all_v, in the terms of moert.h.
-class Ragged {
+/// Sizes of an all_to_all_v, in the terms of moert.h. They are equal on all members. Devices use them, too.
+struct RaggedSizes {
+  bool toExperts;
+  int64_t blocks, experts, copies, stored, ownExperts;
+  int64_t expertRows, blockRows, rowBytes;
+  int64_t width, phase, phases; ///< members in a block, number of the exchange phase, and of all
+
+  RaggedSizes(const Call &call, int64_t size);
+
+  /// Number of sources of the expert side: each block of each member that sends.
+  constexpr int64_t sources() const { return width * blocks; }
+  /// First member of the block whose rows the expert side of `member` has in this phase.
+  constexpr int64_t firstSourceOf(int64_t member) const { return (member / width + phase) % phases * width; }
+  /// First member of the block whose expert sides have the rows of `member`.
+  constexpr int64_t firstHolderOf(int64_t member) const { return (member / width + phases - phase) % phases * width; }
+  /// First of the experts that member `holder` holds.
+  constexpr int64_t firstExpert(int64_t holder) const { return holder / copies * ownExperts; }
+  /// First row of a block on the block side, in the copy whose rows go to `holder` or come from there.
+  constexpr int64_t firstRow(int64_t holder, int64_t block) const {
+    const int64_t copy = !toExperts || stored > 1 ? holder % copies : 0;
+    return (copy * blocks + block) * blockRows;
+  }
+};
+
+/// One member's all_to_all_v.
+class Ragged : RaggedSizes {
 public:
   Ragged(const Call &call, int64_t size, int64_t member);
 
@@ -20,10 +44,6 @@ public:
   void listFilled(Pieces &pieces) const;
 
 private:
-  /// Number of sources of the expert side: each block of each member that sends.
-  int64_t sources() const { return width * blocks; }
-  /// First of the experts that member `holder` holds.
-  int64_t firstExpert(int64_t holder) const { return holder / copies * ownExperts; }
   int64_t blockCount(int64_t block, int64_t expert) const { return blockCounts[block * experts + expert]; }
   int64_t expertCount(int64_t source, int64_t expert) const { return expertCounts[source * ownExperts + expert]; }
   bool isHolder(int64_t member) const { return member >= firstHolder && member < firstHolder + width; }
@@ -39,12 +59,7 @@ private:
 
   const int32_t *blockCounts;  ///< [blocks, experts]
   const int32_t *expertCounts; ///< [width * blocks, ownExperts]
-  bool toExperts;
-  int64_t member, blocks, experts, copies, stored, ownExperts;
-  int64_t expertRows, blockRows, rowBytes;
-  int64_t width;       ///< members in a block
-  int64_t firstSource; ///< first member of the block whose rows this member's expert side has in this phase
-  int64_t firstHolder; ///< first member of the block whose expert sides have this member's rows
+  int64_t member, firstSource, firstHolder;
 };
 
 } // namespace moert

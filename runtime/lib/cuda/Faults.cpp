@@ -43,8 +43,9 @@ constexpr std::string_view kTexts[] = {
     "expected 'shadows' of 0 or 1 but expert {a} has {b}",
     "expected at most {a} shadows, one for each place, but got {b}",
     "there is not enough memory to choose shadows",
+    "an expert's count differs between the members: {b} rows go to member {a}, which expects {c}",
 };
-static_assert(std::size(kTexts) == static_cast<size_t>(FaultKind::ShadowMemory) + 1);
+static_assert(std::size(kTexts) == static_cast<size_t>(FaultKind::CountsDisagree) + 1);
 
 static std::string messageOf(const Fault &fault) {
   const auto kind = static_cast<size_t>(fault.kind);

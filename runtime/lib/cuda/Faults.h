@@ -33,6 +33,7 @@ enum class FaultKind : int32_t {
   ShadowValue,    ///< the expert, its value
   ShadowRoom,     ///< places, shadows
   ShadowMemory,
+  CountsDisagree, ///< the member, rows for it, rows that it expects
 };
 
 struct Fault {

@@ -34,24 +34,37 @@ inline Grid gridOf(const Target &target, int64_t threads) {
 /// Dynamic shared memory that a block has by default.
 inline constexpr int64_t kSharedBytes = 48 << 10;
 
-/// Launches kernel<<<grid>>>(args...) on the target's stream.
-template <class... Params, class... Args>
-Status launch(void (*kernel)(Params...), const Grid &grid, const Target &target, Args... args) {
+/// Launches kernel<<<grid>>>(args...) on a stream. The kernel may wait until `ready()`. The emulation, which runs one
+/// kernel at a time, begins it only then.
+template <class Ready, class... Params, class... Args>
+cudaError_t launchOn(cudaStream_t stream, [[maybe_unused]] Ready ready, void (*kernel)(Params...), const Grid &grid,
+                     Args... args) {
   const auto sharedBytes = static_cast<size_t>(grid.sharedBytes);
+#ifdef MOERT_CUDA_EMULATION
+  return emulation::launch(ready, kernel, grid.blocks, grid.threads, sharedBytes, stream, args...);
+#else
+  kernel<<<grid.blocks, grid.threads, sharedBytes, stream>>>(args...);
+  return cudaGetLastError();
+#endif
+}
+
+/// Launches a kernel that waits until `ready()` on the target's stream.
+template <class Ready, class... Params, class... Args>
+Status launchWhen(Ready ready, void (*kernel)(Params...), const Grid &grid, const Target &target, Args... args) {
   if (grid.sharedBytes > kSharedBytes)
     MOERT_RETURN_IF_ERROR(check(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.sharedBytes)),
         std::string("not enough shared memory for '") + kindName(target.kind) + "'"));
-#ifdef MOERT_CUDA_EMULATION
-  const cudaError_t error =
-      emulation::launch(kernel, grid.blocks, grid.threads, sharedBytes, target.stream.stream, args...);
-#else
-  kernel<<<grid.blocks, grid.threads, sharedBytes, target.stream.stream>>>(args...);
-  const cudaError_t error = cudaGetLastError();
-#endif
+  const cudaError_t error = launchOn(target.stream.stream, ready, kernel, grid, args...);
   if (error == cudaSuccess)
     return {};
   return check(error, std::string("cannot launch '") + kindName(target.kind) + "'");
+}
+
+/// Launches kernel<<<grid>>>(args...) on the target's stream.
+template <class... Params, class... Args>
+Status launch(void (*kernel)(Params...), const Grid &grid, const Target &target, Args... args) {
+  return launchWhen(nullptr, kernel, grid, target, args...);
 }
 
 /// Dynamic shared memory of the block.

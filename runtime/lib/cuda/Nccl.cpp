@@ -123,6 +123,19 @@ bool hasMessages(std::span<const Program> programs, size_t group) {
   });
 }
 
+/// Whether members of the group, who all run one program, exchange rows by counts.
+bool exchangesRows(const Nccl::Uses &uses, size_t group, int64_t rank) {
+  const Group &its = uses.groups[group];
+  const size_t program = programIndex(uses.programs, rank);
+  for (int64_t member = 0; member < its.size; ++member)
+    if (programIndex(uses.programs, its.rankOf(its.instanceOf(rank), member)) != program)
+      return false;
+  const std::vector<Op> &ops = uses.programs[program].ops;
+  return std::any_of(ops.begin(), ops.end(), [&](const Op &op) {
+    return op.group == static_cast<int64_t>(group) && op.name == kindName(Kind::AllToAllV);
+  });
+}
+
 /// Whether all members of an all_to_all take part, and each receives a message of its own.
 bool isWhole(const Call &call) {
   if (call.kind != Kind::AllToAll)
@@ -180,6 +193,7 @@ Status Nccl::create(const Uses &uses, Lanes &lanes, net::Star &processes, std::u
   MOERT_RETURN_IF_ERROR(orderLaunches(uses));
   MOERT_RETURN_IF_ERROR(made->createAll(uses, configOf(uses.programs, lanes.device().transferProcessors), processes));
   MOERT_RETURN_IF_ERROR(made->prepareMemory(processes));
+  MOERT_RETURN_IF_ERROR(made->preparePeers(uses, lanes, processes));
   MOERT_RETURN_IF_ERROR(made->connectAll(uses, lanes.lanes()[0]));
   nccl = std::move(made);
   return {};
@@ -256,8 +270,13 @@ Status Nccl::connect(ncclComm_t comm, int64_t size, int64_t member, Lane &lane) 
 }
 
 Nccl::~Nccl() {
+  if (aborted)
+    for (const std::unique_ptr<Peers> &group : peers)
+      if (group)
+        group->forget();
   if (aborted || isBorrowed)
     return;
+  peers.clear();
   registered.deregister();
   for (ncclComm_t comm : allComms())
     ncclCommDestroy(comm);
@@ -292,6 +311,9 @@ void Nccl::abort() {
   if (aborted)
     return;
   aborted = true;
+  for (const std::unique_ptr<Peers> &group : peers)
+    if (group)
+      group->abort();
   unused.wait_for(lock, kPatience, [this] { return !inUse; });
   lock.unlock();
   ncclGroupStart();
@@ -329,9 +351,39 @@ Status Nccl::prepareMemory(net::Star &processes) {
   return agreeOnAll(processes, isRegistered);
 }
 
-Status Nccl::allocate(int64_t bytes, const std::string &what, void *&data) {
+/// Finds the groups whose members can write into each other's memory, in all processes or in none.
+Status Nccl::preparePeers(const Uses &uses, Lanes &lanes, net::Star &processes) {
+  const char *wanted = std::getenv("MOERT_PEER_EXCHANGE");
+  bool canShare = isRegistered && !(wanted && std::string_view(wanted) == "0");
+  MOERT_RETURN_IF_ERROR(agreeOnAll(processes, canShare));
+  peers.resize(comms.size());
+  if (!canShare)
+    return {};
+  for (size_t i = 0; i < comms.size(); ++i)
+    if (comms[i] && exchangesRows(uses, i, rank))
+      // Members that cannot reach each other exchange messages.
+      if (Status status = Peers::create(comms[i], uses.groups[i].size, uses.groups[i].memberOf(rank), peers[i]);
+          !status.ok() && status.code != MOERT_ERROR_UNSUPPORTED)
+        return status;
+  std::vector<Peers *> found;
+  for (const std::unique_ptr<Peers> &group : peers)
+    if (group)
+      found.push_back(group.get());
+  if (found.empty())
+    return {};
+  registered.shareWith(found);
+  const auto count = static_cast<int64_t>(lanes.lanes().size());
+  for (Peers *group : found) {
+    void *slots = nullptr;
+    MOERT_RETURN_IF_ERROR(allocate(count * static_cast<int64_t>(sizeof(PeerSlot)), "signals of other devices", slots));
+    MOERT_RETURN_IF_ERROR(group->useSlots(static_cast<PeerSlot *>(slots), count));
+  }
+  return {};
+}
+
+Status Nccl::allocate(int64_t bytes, const std::string &what, void *&data, bool isOwn) {
   if (isRegistered)
-    return registered.allocate(bytes, what, allComms(), data);
+    return registered.allocate(bytes, what, allComms(), data, isOwn);
   MOERT_RETURN_IF_ERROR(allocateDevice(bytes, what, plain.emplace_back()));
   data = plain.back().get();
   return {};
@@ -344,7 +396,7 @@ Status Nccl::reserve(Lane &lane, int64_t bytes, char *&data) {
     MOERT_RETURN_IF_ERROR(lane.context.checkMayWait());
     const int64_t size = std::max({bytes, 2 * buffer.bytes, int64_t(1) << 20});
     void *memory;
-    MOERT_RETURN_IF_ERROR(allocate(size, "messages of a stream", memory));
+    MOERT_RETURN_IF_ERROR(allocate(size, "messages of a stream", memory, /*isOwn=*/true));
     buffer = {static_cast<char *>(memory), size};
   }
   data = buffer.data;
@@ -428,9 +480,20 @@ Status Nccl::makeMessages(const Place &place, Messages::Own own, Messages &messa
   return Messages::create(place.call, place.members.size, place.members.member, own, reserveIn, messages);
 }
 
+bool Nccl::needsNoCounts(const Lanes &lanes, const Call &call) const {
+  const auto group = static_cast<size_t>(call.group);
+  return call.kind == Kind::AllToAllV && !lanes.isTimed && group < peers.size() && peers[group] &&
+         peers[group]->canReach(call);
+}
+
 /// Sends one message to each other member, all at once.
 Status Nccl::exchange(const Place &place, int64_t &received) {
   const Members &members = place.members;
+  if (needsNoCounts(place.lanes, place.call)) {
+    const std::deque<Lane> &lanes = place.lanes.lanes();
+    const auto slot = std::ranges::find(lanes, &place.lane, [](const Lane &lane) { return &lane; }) - lanes.begin();
+    return peers[static_cast<size_t>(place.call.group)]->exchange(place.target(), slot, place.call);
+  }
   const bool isEven = isWhole(place.call) && findAllToAll();
   Messages messages;
   MOERT_RETURN_IF_ERROR(makeMessages(place, isEven ? Messages::Own::Message : Messages::Own::Copied, messages));

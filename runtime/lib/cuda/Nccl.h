@@ -39,11 +39,15 @@ public:
   static std::unique_ptr<Nccl> borrow(int64_t rank, std::vector<ncclComm_t> comms);
   ~Nccl();
 
-  /// Enqueues a collective over several ranks. Counts that it depends on are in the host's memory. `received` is the
-  /// number of bytes from other members.
+  /// Whether a collective takes no counts from the host: kernels write rows straight into other devices' memory. Timed
+  /// calls do not, because their bytes are not known.
+  bool needsNoCounts(const Lanes &lanes, const Call &call) const;
+  /// Enqueues a collective over several ranks. Counts that it depends on are in the host's memory, unless it needs
+  /// none. `received` is the number of bytes from other members, if the host knows it.
   Status run(Lanes &lanes, Lane &lane, const Call &call, const Group &group, int64_t &received);
   /// Allocates memory for operands, which this object owns. NCCL works directly in it if all processes can register it.
-  Status allocate(int64_t bytes, const std::string &what, void *&data);
+  /// Unless `isOwn`, all ranks of a program allocate as many bytes, and may write there.
+  Status allocate(int64_t bytes, const std::string &what, void *&data, bool isOwn = false);
   /// Aborts what waits for other ranks, from any thread. No collective can run afterwards. Returns when no graph holds
   /// the communicators any more.
   void abort();
@@ -56,6 +60,7 @@ private:
   Status createChannels(const std::vector<Channel> &channels, ncclConfig_t config, net::Star &processes);
   std::vector<ncclComm_t> allComms() const;
   Status prepareMemory(net::Star &processes);
+  Status preparePeers(const Uses &uses, Lanes &lanes, net::Star &processes);
   Status connectAll(const Uses &uses, Lane &lane);
   Status connect(ncclComm_t comm, int64_t size, int64_t member, Lane &lane);
 
@@ -114,7 +119,8 @@ private:
     int64_t bytes = 0;
   };
   std::map<const Lane *, Buffer> buffers;
-  bool isRegistered = false; ///< whether NCCL registers the memory
+  bool isRegistered = false;                 ///< whether NCCL registers the memory
+  std::vector<std::unique_ptr<Peers>> peers; ///< by group. Null if the device does not reach all members' memory
   NcclMemory registered;
   std::vector<DeviceMemory> plain;
 };

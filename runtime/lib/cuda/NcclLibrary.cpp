@@ -111,6 +111,14 @@ Status loadNccl() {
   return {};
 }
 
+const PeerFunctions *findPeerFunctions() {
+  static const PeerFunctions functions = {
+      reinterpret_cast<decltype(PeerFunctions::windowRegister)>(find("ncclCommWindowRegister")),
+      reinterpret_cast<decltype(PeerFunctions::windowDeregister)>(find("ncclCommWindowDeregister")),
+      reinterpret_cast<decltype(PeerFunctions::teamLsa)>(find("ncclTeamLsa"))};
+  return functions.windowRegister && functions.windowDeregister && functions.teamLsa ? &functions : nullptr;
+}
+
 AllToAllFunction *findAllToAll() { return reinterpret_cast<AllToAllFunction *>(find("ncclAlltoAll")); }
 
 } // namespace moert::cuda

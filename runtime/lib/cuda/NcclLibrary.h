@@ -9,6 +9,7 @@
 #include "core/View.h"
 
 #include <nccl.h>
+#include <nccl_device/core.h>
 
 namespace moert::cuda {
 
@@ -20,6 +21,14 @@ Status loadNccl();
 using AllToAllFunction = ncclResult_t(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
                                       cudaStream_t stream);
 AllToAllFunction *findAllToAll();
+
+/// Functions for memory of other devices. Null before NCCL 2.28.
+struct PeerFunctions {
+  ncclResult_t (*windowRegister)(ncclComm_t comm, void *data, size_t bytes, ncclWindow_t *window, int flags);
+  ncclResult_t (*windowDeregister)(ncclComm_t comm, ncclWindow_t window);
+  ncclTeam_t (*teamLsa)(ncclComm_t comm);
+};
+const PeerFunctions *findPeerFunctions();
 
 } // namespace moert::cuda
 

@@ -12,8 +12,6 @@ Status check(ncclResult_t result, const char *what, ncclComm_t comm) {
                        (last.empty() ? "" : " (" + last + ")"), "; NCCL_DEBUG=INFO says more");
 }
 
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
-
 NcclMemory::~NcclMemory() {
   for (void *block : blocks)
     ncclMemFree(block);
@@ -26,7 +24,7 @@ void NcclMemory::deregister() {
 }
 
 Status NcclMemory::allocateBlock(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms,
-                                 void *&data) {
+                                 bool isOwn, void *&data) {
   const std::string text = "cannot allocate " + std::to_string(bytes) + " bytes for " + what + " by ncclMemAlloc";
   MOERT_RETURN_IF_ERROR(check(ncclMemAlloc(&data, static_cast<size_t>(bytes)), text.c_str()));
   blocks.push_back(data);
@@ -38,18 +36,23 @@ Status NcclMemory::allocateBlock(int64_t bytes, const std::string &what, const s
     if (handle)
       registrations.push_back({comm, handle});
   }
+  if (isOwn)
+    return {};
+  for (Peers *group : peers)
+    MOERT_RETURN_IF_ERROR(group->add(data, bytes));
   return {};
 }
 
-Status NcclMemory::allocate(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms, void *&data) {
+Status NcclMemory::allocate(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms, void *&data,
+                            bool isOwn) {
   constexpr int64_t kSmall = int64_t(1) << 20, kBlock = 8 * kSmall;
   bytes = (bytes + 255) / 256 * 256;
-  if (bytes >= kSmall)
-    return allocateBlock(bytes, what, comms, data);
+  if (bytes >= kSmall || isOwn)
+    return allocateBlock(bytes, what, comms, isOwn, data);
   if (left < bytes) {
     left = 0;
     void *block = nullptr;
-    MOERT_RETURN_IF_ERROR(allocateBlock(kBlock, what, comms, block));
+    MOERT_RETURN_IF_ERROR(allocateBlock(kBlock, what, comms, /*isOwn=*/false, block));
     free = static_cast<char *>(block);
     left = kBlock;
   }
@@ -58,17 +61,5 @@ Status NcclMemory::allocate(int64_t bytes, const std::string &what, const std::v
   left -= bytes;
   return {};
 }
-
-#else
-
-NcclMemory::~NcclMemory() = default;
-
-void NcclMemory::deregister() {}
-
-Status NcclMemory::allocate(int64_t, const std::string &, const std::vector<ncclComm_t> &, void *&) {
-  return Status::error(MOERT_ERROR_UNSUPPORTED, "this NCCL is older than 2.19");
-}
-
-#endif
 
 } // namespace moert::cuda

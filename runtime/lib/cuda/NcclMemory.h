@@ -2,9 +2,8 @@
 #ifndef MOERT_CUDA_NCCLMEMORY_H
 #define MOERT_CUDA_NCCLMEMORY_H
 
-#include "cuda/Cuda.h"
+#include "cuda/Peers.h"
 
-#include <nccl.h>
 #include <vector>
 
 namespace moert::cuda {
@@ -14,8 +13,8 @@ Status check(ncclResult_t result, const char *what, ncclComm_t comm = nullptr);
 
 /// Memory of a process that is registered with all its communicators. NCCL then needs no copies of its own, but all
 /// members of a collective must register theirs ("User Buffer Registration", NCCL User Guide). The memory is registered
-/// as buffers. Symmetric windows would need the same offset on all ranks, which parts of a value do not have. Small
-/// values share blocks, because NCCL takes at least 2 MiB.
+/// as buffers. Collectives over symmetric windows would need the same offset on all ranks, which parts of a value do
+/// not have. Small values share blocks, because NCCL takes at least 2 MiB.
 class NcclMemory {
 public:
   NcclMemory() = default;
@@ -24,8 +23,15 @@ public:
   /// Frees the memory. The communicators must not use it any more.
   ~NcclMemory();
 
-  /// Allocates memory aligned to 256 bytes, which this object owns.
-  Status allocate(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms, void *&data);
+  /// Allocates memory aligned to 256 bytes, which this object owns. Unless `isOwn`, all members of the peers allocate
+  /// as many bytes.
+  Status allocate(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms, void *&data,
+                  bool isOwn = false);
+  /// Shares later memory with the peers, who live longer than its use.
+  void shareWith(std::vector<Peers *> all) {
+    peers = std::move(all);
+    left = 0;
+  }
   /// Takes the registrations back while the communicators exist.
   void deregister();
 
@@ -34,10 +40,12 @@ private:
     ncclComm_t comm;
     void *handle;
   };
-  Status allocateBlock(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms, void *&data);
+  Status allocateBlock(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms, bool isOwn,
+                       void *&data);
 
   std::vector<void *> blocks;
   std::vector<Registration> registrations;
+  std::vector<Peers *> peers;
   char *free = nullptr; ///< next free byte of the block of small values
   int64_t left = 0;     ///< bytes left in that block
 };

@@ -64,9 +64,10 @@ Status RankDevice::meet(int64_t stream, Call call) {
     return lanes->end(lane, call, received);
   }
   HostValues values;
-  MOERT_RETURN_IF_ERROR(fetchValues(lane, call, values));
-  overlaps.noteTransfer(stream);
 #if MOERT_HAS_NCCL
+  if (!nccl->needsNoCounts(*lanes, call))
+    MOERT_RETURN_IF_ERROR(fetchValues(lane, call, values));
+  overlaps.noteTransfer(stream);
   MOERT_RETURN_IF_ERROR(nccl->run(*lanes, lane, call, group, received));
 #endif
   MOERT_RETURN_IF_ERROR(noteLaunched(lane, call));

@@ -32,6 +32,7 @@ set(MOERT_CUDA_SOURCES
   KernelsWindow.cu
   Messages.cpp
   Overlaps.cpp
+  PeerExchange.cu
   PieceCopies.cu
   ProductTable.cpp
   Ragged.cu
@@ -61,7 +62,8 @@ list(TRANSFORM MOERT_CUDA_BACKEND_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 # Files that need NCCL.
 set(MOERT_NCCL_SOURCES
   Nccl.cpp
-  NcclMemory.cpp)
+  NcclMemory.cpp
+  Peers.cu)
 list(TRANSFORM MOERT_NCCL_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 # NCCL's functions, from the library that is loaded at run time.
 set(MOERT_NCCL_LOADER_SOURCES ${CMAKE_CURRENT_LIST_DIR}/NcclLibrary.cpp)

@@ -1,19 +1,22 @@
 //===- Nccl.cpp - NCCL between processes of one machine -------------------===//
 
-#include "include/nccl.h"
 #include "Emulation.h"
 #include "Streams.h"
 #include "include/cuda_bf16.h"
 #include "include/cuda_fp16.h"
+#include "include/nccl_device.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <sys/mman.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 namespace {
@@ -31,7 +34,7 @@ using Lock = std::lock_guard<std::mutex>;
 /// State of a communicator. It lives while work of the communicator is enqueued.
 struct State {
   std::string id;
-  int size = 1, rank = 0, splits = 0;
+  int size = 1, rank = 0, splits = 0, windows = 0;
   bool aborted = false, failed = false;
   std::atomic<int64_t> captured = 0;     ///< transfers in graphs that exist
   std::map<int, int64_t> sent, received; ///< number of messages, by member
@@ -432,10 +435,88 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
 
 // --- Memory ------------------------------------------------------------------
 
-ncclResult_t ncclMemAlloc(void **data, size_t bytes) {
-  return cudaMallocAsync(data, bytes, nullptr) == cudaSuccess ? ncclSuccess : ncclSystemError;
+namespace {
+
+/// Files of this process' memory, which other processes map, by the first byte.
+std::map<const void *, fs::path> &memoryFiles() {
+  static std::map<const void *, fs::path> files;
+  return files;
 }
-ncclResult_t ncclMemFree(void *data) { return cudaFree(data) == cudaSuccess ? ncclSuccess : ncclSystemError; }
+
+/// Maps `bytes` of a file.
+void *mapFile(const fs::path &path, size_t bytes) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0)
+    fail("cannot make " + path.string());
+  void *data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ::close(file);
+  return data == MAP_FAILED ? nullptr : data;
+}
+
+} // namespace
+
+ncclResult_t ncclMemAlloc(void **data, size_t bytes) {
+  static std::atomic<int> count = 0;
+  const fs::path path = State().file("memory-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
+  *data = mapFile(path, bytes);
+  if (!*data || adopt(*data, bytes) != cudaSuccess) {
+    fs::remove(path);
+    return ncclSystemError;
+  }
+  memoryFiles()[*data] = path;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemFree(void *data) {
+  const size_t bytes = disown(data);
+  if (bytes == 0)
+    return ncclInvalidUsage;
+  ::munmap(data, bytes);
+  fs::remove(memoryFiles()[data]);
+  memoryFiles().erase(data);
+  return ncclSuccess;
+}
+
+/// Memory of all members, by member.
+struct ncclWindow_vidmem {
+  std::vector<char *> bases;
+  size_t bytes;
+};
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *data, size_t bytes, ncclWindow_t *window, int) {
+  State &state = *comm->state;
+  const std::string name = "window" + std::to_string(state.windows++);
+  auto file = [&](int from, int to) {
+    return state.file(name + "-" + std::to_string(from) + "-" + std::to_string(to));
+  };
+  const std::string mine = std::to_string(bytes) + " " + memoryFiles().at(data).string();
+  for (int i = 0; i < state.size; ++i)
+    state.put(file(state.rank, i), {mine.begin(), mine.end()});
+  *window = new ncclWindow_vidmem{{}, bytes};
+  for (int i = 0; i < state.size; ++i) {
+    state.awaitFile(file(i, state.rank));
+    const Bytes given = state.take(file(i, state.rank));
+    const std::string text(given.begin(), given.end()), path = text.substr(text.find(' ') + 1);
+    if (std::stoull(text) != bytes)
+      fail("the members' windows have different sizes");
+    (*window)->bases.push_back(static_cast<char *>(i == state.rank ? data : mapFile(path, bytes)));
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  for (int i = 0; i < comm->state->size; ++i)
+    if (i != comm->state->rank)
+      ::munmap(window->bases[static_cast<size_t>(i)], window->bytes);
+  delete window;
+  return ncclSuccess;
+}
+
+ncclTeam_t ncclTeamLsa(ncclComm_t comm) { return {comm->state->size, comm->state->rank, 1}; }
+
+void *ncclGetLsaPointer(ncclWindow_t window, size_t offset, int peer) {
+  return window->bases[static_cast<size_t>(peer)] + offset;
+}
 
 ncclResult_t ncclCommRegister(ncclComm_t comm, void *data, size_t bytes, void **handle) {
   comm->state->registered[static_cast<const char *>(data)] = bytes;

@@ -18,9 +18,16 @@ Status loadNccl() {
              : Status();
 }
 
-AllToAllFunction *findAllToAll() {
+static bool isOlderThan228() {
   const char *given = std::getenv("CUDA_EMULATION_NCCL");
-  return given && std::atoi(given) < NCCL_VERSION(2, 28, 0) ? nullptr : ncclAlltoAll;
+  return given && std::atoi(given) < NCCL_VERSION(2, 28, 0);
+}
+
+AllToAllFunction *findAllToAll() { return isOlderThan228() ? nullptr : ncclAlltoAll; }
+
+const PeerFunctions *findPeerFunctions() {
+  static const PeerFunctions functions{ncclCommWindowRegister, ncclCommWindowDeregister, ncclTeamLsa};
+  return isOlderThan228() ? nullptr : &functions;
 }
 
 } // namespace moert::cuda

@@ -113,7 +113,7 @@ size_t allocatedBytes() {
 }
 
 cudaError_t enqueueKernel(const void *kernel, dim3 grid, dim3 block, size_t sharedBytes, cudaStream_t stream,
-                          std::function<void()> body) {
+                          std::function<void()> body, std::function<bool()> ready) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
   if (cudaError_t error = injected(machine); error != cudaSuccess)
@@ -127,7 +127,32 @@ cudaError_t enqueueKernel(const void *kernel, dim3 grid, dim3 block, size_t shar
     return noted(cudaErrorInvalidConfiguration);
   ++machine.launches;
   auto run = [work = Grid{grid, block, sharedBytes, std::move(body)}] { runGrid(work, Machine::get().random); };
-  return noted(machine.enqueue(machine.resolve(stream), std::move(run)));
+  return noted(machine.enqueue(machine.resolve(stream), std::move(run), std::move(ready)));
+}
+
+cudaError_t adopt(void *data, size_t bytes) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  const int device = currentDevice();
+  if (usedBytes[device] + bytes > machine.memory)
+    return noted(cudaErrorMemoryAllocation);
+  std::memset(data, 0xff, bytes);
+  allocations[static_cast<char *>(data)] = {bytes, device};
+  usedBytes[device] += bytes;
+  return cudaSuccess;
+}
+
+size_t disown(void *data) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  auto found = allocations.find(static_cast<char *>(data));
+  if (found == allocations.end())
+    return 0;
+  machine.drain();
+  const size_t bytes = found->second.bytes;
+  usedBytes[found->second.device] -= bytes;
+  allocations.erase(found);
+  return bytes;
 }
 
 } // namespace moert::emulation

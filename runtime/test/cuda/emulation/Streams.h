@@ -149,6 +149,10 @@ cudaError_t injected(Machine &machine);
 int &currentDevice();
 /// Mode of the calling thread during captures.
 cudaStreamCaptureMode &threadMode();
+/// Makes memory the current device's own, and undoes that when no work uses it any more. `disown` returns its bytes, or
+/// 0 if it is not the device's.
+cudaError_t adopt(void *data, size_t bytes);
+size_t disown(void *data);
 
 } // namespace moert::emulation
 

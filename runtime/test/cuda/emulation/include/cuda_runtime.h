@@ -202,19 +202,21 @@ cudaError_t cudaFuncSetAttribute(void (*kernel)(Params...), cudaFuncAttribute at
 
 namespace moert::emulation {
 
-/// Enqueues body() for each thread of a grid. `kernel` is the key of cudaFuncSetAttribute.
+/// Enqueues body() for each thread of a grid, which begins when `ready`, if that is given. `kernel` is the key of
+/// cudaFuncSetAttribute.
 cudaError_t enqueueKernel(const void *kernel, dim3 grid, dim3 block, size_t sharedBytes, cudaStream_t stream,
-                          std::function<void()> body);
+                          std::function<void()> body, std::function<bool()> ready);
 /// Enqueues the work of another library than CUDA's runtime on a stream.
 cudaError_t enqueueWork(cudaStream_t stream, std::function<void()> body);
 
-/// kernel<<<grid, block, sharedBytes, stream>>>(args...).
+/// kernel<<<grid, block, sharedBytes, stream>>>(args...), which begins when `ready`, if that is given.
 template <class... Params, class... Args>
-cudaError_t launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t sharedBytes, cudaStream_t stream,
-                   Args... args) {
+cudaError_t launch(std::function<bool()> ready, void (*kernel)(Params...), dim3 grid, dim3 block, size_t sharedBytes,
+                   cudaStream_t stream, Args... args) {
   std::tuple<std::remove_cv_t<Params>...> values(args...);
-  return enqueueKernel(reinterpret_cast<const void *>(kernel), grid, block, sharedBytes, stream,
-                       [kernel, values] { std::apply(kernel, values); });
+  return enqueueKernel(
+      reinterpret_cast<const void *>(kernel), grid, block, sharedBytes, stream,
+      [kernel, values] { std::apply(kernel, values); }, std::move(ready));
 }
 
 } // namespace moert::emulation

@@ -6,6 +6,8 @@
 #ifndef MOERT_TEST_CUDA_EMULATION_DEVICE_FUNCTIONS_H
 #define MOERT_TEST_CUDA_EMULATION_DEVICE_FUNCTIONS_H
 
+#include <atomic>
+
 // Place of the running thread.
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
@@ -87,6 +89,7 @@ template <class T, class Function> T exchangeAtomically(T *address, Function fun
 inline void __syncthreads(moert::emulation::Where where = moert::emulation::Where::current()) {
   moert::emulation::waitForBlock({"__syncthreads", where});
 }
+inline void __threadfence_system() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline void __syncwarp(unsigned mask = 0xffffffff, moert::emulation::Where where = moert::emulation::Where::current()) {
   moert::emulation::exchangeInWarp({"__syncwarp", where}, mask, 0);
 }

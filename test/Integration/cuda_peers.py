@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Runs dropless layers on 8 emulated GPUs whose kernels write into each other's memory. Each step must be a graph.
+
+Usage: cuda_peers.py --bin DIR. MOERT_BACKENDS names the folder of the emulated backend.
+"""
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN = None
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
+RANKS = 8
+NOTE = "note: the calls of a step are launched one by one"
+# Blocks of experts, exchanges in parts and phases, several ranks of an expert, and a pipeline.
+PLANS = (("granite-moe", "--parallel=dp=8,ep=8"),
+         ("granite-moe", "--parallel=dp=8,ep=8", "--schedule=baseline+chunks:2"),
+         ("granite-moe", "--parallel=dp=4,mp=2,ep=4,esp=2", "--schedule=s1"),
+         ("granite-moe", "--parallel=dp=4,mp=2,ep=4,esp=2", "--schedule=s2"),
+         ("granite-moe", "--parallel=dp=8,ep=8", "--schedule=baseline+smart:2", "--cluster=parm-b"),
+         ("qwen3-moe", "--parallel=pp=2,dp=4,ep=4", "--whole-model", "--layers=2", "--micro-batches=4"))
+
+
+class PeersTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+        self.addCleanup(self.folder.cleanup)
+        self.plan = os.path.join(self.folder.name, "plan.so")
+
+    def compile(self, model, *options):
+        subprocess.run([os.path.join(BIN, "moe-compile"), os.path.join(MODELS, model + ".json"), "--batch=2", "--seq=32", "--dtype=bf16",
+                        "--dropless", "--max-load=none", *options, "-o", self.plan], check=True, stderr=subprocess.DEVNULL)
+
+    def start(self, *options, **variables):
+        port = str(20000 + os.getpid() % 20000)
+        environment = {**os.environ, "WORLD_SIZE": str(RANKS), "LOCAL_WORLD_SIZE": str(RANKS), "MASTER_PORT": port,
+                       "CUDA_EMULATION_DEVICES": str(RANKS), "NCCL_EMULATION_FOLDER": self.folder.name, **variables}
+        command = [os.path.join(BIN, "moe-run"), self.plan, "--backend=cuda", *options]
+        return [subprocess.Popen(command, env={**environment, "RANK": str(i), "LOCAL_RANK": str(i)}, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(RANKS)]
+
+    def verify(self, **variables):
+        """Output of rank 0 of a run that must agree with the reference."""
+        processes = self.start("--iters=4", "--verify", "--timeout=60", **variables)
+        outputs = [process.communicate()[0] for process in processes]
+        self.assertEqual([process.returncode for process in processes], [0] * RANKS, "\n".join(outputs))
+        self.assertIn("verification ok", outputs[0])
+        return outputs[0]
+
+    def test_steps_are_graphs(self):
+        for plan in PLANS:
+            with self.subTest(plan=plan):
+                self.compile(*plan)
+                self.assertNotIn(NOTE, self.verify())
+
+    def test_without_windows(self):
+        self.compile(*PLANS[0])
+        for variables in ({"MOERT_PEER_EXCHANGE": "0"}, {"CUDA_EMULATION_NCCL": "22700"}):
+            output = self.verify(**variables)
+            self.assertIn(NOTE, output)
+            self.assertIn("all_to_all_v 'layer0': the host must read values", output)
+
+    def test_a_rank_dies(self):
+        self.compile(*PLANS[0])
+        processes = self.start("--iters=1000000", "--timeout=60")
+        time.sleep(4)
+        processes[3].kill()
+        begin = time.monotonic()
+        outputs = [process.communicate(timeout=60)[0] for process in processes]
+        self.assertLess(time.monotonic() - begin, 30)
+        self.assertTrue(all(process.returncode for process in processes), outputs)
+        self.assertIn("rank 3", outputs[0])
+
+
+def main():
+    global BIN
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    args, rest = parser.parse_known_args()
+    BIN = args.bin
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=1)
+
+
+if __name__ == "__main__":
+    main()
