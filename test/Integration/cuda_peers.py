@@ -4,6 +4,7 @@
 Usage: cuda_peers.py --bin DIR. MOERT_BACKENDS names the folder of the emulated backend.
 """
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -55,6 +56,16 @@ class PeersTest(unittest.TestCase):
             with self.subTest(plan=plan):
                 self.compile(*plan)
                 self.assertNotIn(NOTE, self.verify())
+
+    def test_products_that_need_the_host_are_not_chosen(self):
+        self.compile(*PLANS[0])
+        table = os.path.join(self.folder.name, "products.json")
+        kinds = (("forward", False), ("forward", True), ("weight_gradient", False))
+        choices = [{"pass": step, "transposed": transposed, "dtype": "bf16", "experts": 1, "rows": 128, "n": 64, "k": 64,
+                    "method": "cublas-grouped"} for step, transposed in kinds]
+        with open(table, "w", encoding="utf-8") as file:
+            json.dump({"moert_products": 1, "choices": choices}, file)
+        self.assertNotIn(NOTE, self.verify(MOERT_PRODUCTS=table))
 
     def test_without_windows(self):
         self.compile(*PLANS[0])

@@ -80,16 +80,6 @@ Status joinProcesses(double timeout, ProcessPlace &place, std::shared_ptr<net::S
   return {};
 }
 
-/// Whether the host must read the sizes of an exchange. No step of the plan becomes a graph then.
-bool readsSizes(std::span<const Program> programs, const std::vector<Group> &groups) {
-  auto reads = [&](const Op &op) {
-    return op.group >= 0 && groups[static_cast<size_t>(op.group)].size > 1 &&
-           (op.name == kindName(Kind::AllToAllV) || op.name == kindName(Kind::BroadcastExperts) ||
-            op.name == kindName(Kind::ReduceExperts));
-  };
-  return std::ranges::any_of(programs, [&](const Program &program) { return std::ranges::any_of(program.ops, reads); });
-}
-
 class DirectDevice final : public RankDevice, public Processes::Listener {
 public:
   DirectDevice(std::span<const Program> programs, const std::vector<Group> &groups, int64_t rank,
@@ -110,6 +100,8 @@ protected:
   Status allocateMemory(int64_t bytes, const std::string &what, void *&data) override;
 
 private:
+  Status connectRanks(std::span<const Program> programs, const BackendOptions &options);
+  bool readsSizes(const Program &program) const;
   Status runEager(const std::function<Status(int64_t)> &issue);
   Status capture(const std::function<Status(int64_t)> &issue);
   Status captureTogether(const std::function<Status(int64_t)> &issue);
@@ -170,8 +162,6 @@ DirectDevice::DirectDevice(std::span<const Program> programs, const std::vector<
                            std::shared_ptr<net::Star> processes)
     : RankDevice(programs, groups, rank, std::move(owned)), wantsGraph(options.graphs),
       processes(std::move(processes)) {
-  if (wantsGraph && !readsSizes(programs, groups))
-    lanes->prepareForGraph();
   if (this->processes) {
     this->processes->listen(this);
     looker = std::thread([this] { look(); });
@@ -199,8 +189,28 @@ DirectDevice::~DirectDevice() {
 Status DirectDevice::connect(std::span<const Program> programs, const BackendOptions &options) {
   for (Event *event : {&stepBegin, &stepEnd})
     MOERT_RETURN_IF_ERROR(createEvent(true, *event));
-  if (!processes)
-    return {};
+  if (processes)
+    MOERT_RETURN_IF_ERROR(connectRanks(programs, options));
+  if (wantsGraph && !std::ranges::any_of(programs, [&](const Program &program) { return readsSizes(program); }))
+    lanes->prepareForGraph();
+  return {};
+}
+
+/// Whether the host must read the sizes of an exchange. No step of the plan becomes a graph then.
+bool DirectDevice::readsSizes(const Program &program) const {
+  return std::ranges::any_of(program.ops, [&](const Op &op) {
+    if (op.group < 0 || groups[static_cast<size_t>(op.group)].size == 1)
+      return false;
+#if MOERT_HAS_NCCL
+    if (op.name == kindName(Kind::AllToAllV))
+      return !nccl->hasPeers(op.group);
+#endif
+    return op.name == kindName(Kind::BroadcastExperts) || op.name == kindName(Kind::ReduceExperts);
+  });
+}
+
+Status DirectDevice::connectRanks([[maybe_unused]] std::span<const Program> programs,
+                                  [[maybe_unused]] const BackendOptions &options) {
 #if MOERT_HAS_NCCL
   Nccl::Uses uses{programs, groups, {}};
   if (options.listChannels)

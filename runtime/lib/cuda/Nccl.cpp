@@ -481,9 +481,8 @@ Status Nccl::makeMessages(const Place &place, Messages::Own own, Messages &messa
 }
 
 bool Nccl::needsNoCounts(const Lanes &lanes, const Call &call) const {
-  const auto group = static_cast<size_t>(call.group);
-  return call.kind == Kind::AllToAllV && !lanes.isTimed && group < peers.size() && peers[group] &&
-         peers[group]->canReach(call);
+  return call.kind == Kind::AllToAllV && !lanes.isTimed && hasPeers(call.group) &&
+         peers[static_cast<size_t>(call.group)]->canReach(call);
 }
 
 /// Sends one message to each other member, all at once.

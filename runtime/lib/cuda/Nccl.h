@@ -39,6 +39,8 @@ public:
   static std::unique_ptr<Nccl> borrow(int64_t rank, std::vector<ncclComm_t> comms);
   ~Nccl();
 
+  /// Whether the members of a group can write into each other's memory.
+  bool hasPeers(int64_t group) const { return static_cast<size_t>(group) < peers.size() && peers[group]; }
   /// Whether a collective takes no counts from the host: kernels write rows straight into other devices' memory. Timed
   /// calls do not, because their bytes are not known.
   bool needsNoCounts(const Lanes &lanes, const Call &call) const;
