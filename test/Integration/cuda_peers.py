@@ -79,7 +79,7 @@ class PeersTest(unittest.TestCase):
 
     def test_without_windows(self):
         self.compile(*PLANS[0])
-        for variables in ({"MOERT_PEER_EXCHANGE": "0"}, {"CUDA_EMULATION_NCCL": "22700"}):
+        for variables in ({"MOERT_PEER_EXCHANGE": "0"}, {"CUDA_EMULATION_NCCL": "22700"}, {"CUDA_EMULATION_WINDOWS": "0"}):
             output = self.verify(**variables)
             self.assertIn(NOTE, output)
             self.assertIn("all_to_all_v 'layer0': the host must read values", output)

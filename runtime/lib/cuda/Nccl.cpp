@@ -378,6 +378,11 @@ Status Nccl::preparePeers(const Uses &uses, Lanes &lanes, net::Star &processes) 
     MOERT_RETURN_IF_ERROR(allocate(count * static_cast<int64_t>(sizeof(PeerSlot)), "signals of other devices", slots));
     MOERT_RETURN_IF_ERROR(group->useSlots(static_cast<PeerSlot *>(slots), count));
   }
+  std::erase_if(found, [](const Peers *group) { return !group->hasSlots(); });
+  registered.shareWith(found);
+  for (std::unique_ptr<Peers> &group : peers)
+    if (group && !group->hasSlots())
+      group.reset();
   return {};
 }
 

@@ -49,9 +49,10 @@ Status Peers::add(void *data, int64_t bytes) {
   ncclWindow_t window = nullptr;
   MOERT_RETURN_IF_ERROR(check(
       findPeerFunctions()->windowRegister(comm, data, static_cast<size_t>(bytes), &window, NCCL_WIN_COLL_SYMMETRIC),
-      "ncclCommWindowRegister", comm));
+      "ncclCommWindowRegister (MOERT_PEER_EXCHANGE=0 exchanges rows by messages)", comm));
+  // NCCL makes no window for communicators that cannot have one.
   if (!window)
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "NCCL makes no symmetric window of this memory");
+    return {};
   windows.push_back(window);
   char **first = static_cast<char **>(bases.get()) + static_cast<int64_t>(blocks.size()) * size;
   blocks.push_back({static_cast<const char *>(data), bytes});
@@ -62,6 +63,8 @@ Status Peers::add(void *data, int64_t bytes) {
 }
 
 Status Peers::useSlots(PeerSlot *data, int64_t count) {
+  if (!find(data))
+    return {};
   slots = data;
   MOERT_RETURN_IF_ERROR(clearBytes(nullptr, slots, count * static_cast<int64_t>(sizeof(PeerSlot))));
   return check(cudaStreamSynchronize(nullptr), "cannot clear signals of other devices");

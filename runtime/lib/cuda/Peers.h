@@ -23,8 +23,10 @@ public:
   /// Makes a block of ncclMemAlloc's memory known to all members. Waits for the device. Members have blocks of one
   /// size.
   Status add(void *data, int64_t bytes);
-  /// Takes `count` slots at `data`, in an added block, which are zero on all members before an exchange begins.
+  /// Takes `count` slots at `data`, which are zero on all members before an exchange begins. Does nothing if the memory
+  /// is not known to all members.
   Status useSlots(PeerSlot *data, int64_t count);
+  bool hasSlots() const { return slots; }
   /// Whether the other members can find the operands of an all_to_all_v.
   bool canReach(const Call &call) const;
   /// Enqueues an all_to_all_v whose operands can be reached. The members enqueue those of a slot in the same order.

@@ -484,6 +484,10 @@ struct ncclWindow_vidmem {
 };
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *data, size_t bytes, ncclWindow_t *window, int) {
+  // CUDA_EMULATION_WINDOWS=0 stands for communicators that cannot have windows.
+  *window = nullptr;
+  if (const char *given = std::getenv("CUDA_EMULATION_WINDOWS"); given && std::string(given) == "0")
+    return ncclSuccess;
   State &state = *comm->state;
   const std::string name = "window" + std::to_string(state.windows++);
   auto file = [&](int from, int to) {
