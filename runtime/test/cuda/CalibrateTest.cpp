@@ -212,7 +212,7 @@ TEST(CalibrateDevice, Methods) {
   // Three products of each type remain after sizes are cut.
   ASSERT_EQ(root["choices"].size(), 6u);
   for (const json &entry : root["choices"]) {
-    EXPECT_EQ(entry["seconds"].size(), 7u) << entry;
+    EXPECT_EQ(entry["seconds"].size(), 8u) << entry;
     EXPECT_EQ(entry["rows"], 3 * 24);
     EXPECT_TRUE(entry["seconds"].contains(entry["method"]));
     for (const json &seconds : entry["seconds"])
