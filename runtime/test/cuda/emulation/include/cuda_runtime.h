@@ -219,6 +219,12 @@ cudaError_t launch(std::function<bool()> ready, void (*kernel)(Params...), dim3 
       [kernel, values] { std::apply(kernel, values); }, std::move(ready));
 }
 
+template <class... Params, class... Args>
+cudaError_t launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t sharedBytes, cudaStream_t stream,
+                   Args... args) {
+  return launch(nullptr, kernel, grid, block, sharedBytes, stream, args...);
+}
+
 } // namespace moert::emulation
 
 #include "device_functions.h"
