@@ -288,7 +288,7 @@ Routing Routing::concentrated(const Plan &plan, bool onLast) {
     const RoutedLayer &layer = routing.layers[i];
     for (int64_t r = layer.rank.first_rank; layer.isOn(r); ++r) {
       const int64_t others = std::min(layer.shardOf(layer.rank, r), layer.rank.tokens / 4);
-      lines[i].choices.push_back(concentratedChoices(layer.rank, others, onLast));
+      lines[i].choices.push_back(concentratedChoices(layer.rank, others, onLast != (i % 2 == 1)));
     }
   }
   routing.isConcentrated = true;

@@ -64,11 +64,12 @@ public:
   /// can be made to choose alike.
   static Status open(const Options &options, const Plan &plan, Routing &routing);
 
-  /// Routing that forces most tokens of each layer to the first experts, or to the last ones, so that they overflow and
-  /// further passes run. These experts have no shadows, and get one token less of each shard than of the one before it,
-  /// so that a count of another shard is a wrong one. Both are needed: exchange phases of the first and the last
-  /// workers have opposite orders, and a plan may still be right where it takes too large a count. Forces nothing if
-  /// the plan has no further passes, or if its layers do not match those of its reference.
+  /// Routing that forces most tokens of a layer to the first experts and those of the next one to the last experts, or
+  /// the other way round, so that experts overflow and further passes run. These experts have no shadows, and get one
+  /// token less of each shard than of the one before it, so that a count of another shard is a wrong one. Both ends are
+  /// needed: exchange phases of the first and the last workers have opposite orders, and a plan may still be right
+  /// where it takes too large a count. Forces nothing if the plan has no further passes, or if its layers do not match
+  /// those of its reference.
   static Routing concentrated(const Plan &plan, bool onLast);
 
   /// Routing for another run of the plan or the reference: it chooses what `this` kept or forced, and keeps its own
@@ -86,6 +87,8 @@ public:
   /// Tokens for which `this` and `other` kept other experts, in any order.
   std::set<RoutedToken> differences(const Routing &other) const;
   bool isTold() const { return !iterations.empty(); }
+  /// Number of routings of a step, of all layers and micro-batches.
+  size_t countLayers() const { return layers.size(); }
   /// Whether no expert shall become a shadow.
   bool avoidsShadows() const { return isConcentrated; }
   /// Experts that `this` kept of a token, "3, 5".
