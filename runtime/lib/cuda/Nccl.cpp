@@ -353,8 +353,11 @@ Status Nccl::prepareMemory(net::Star &processes) {
 
 /// Finds the groups whose members can write into each other's memory, in all processes or in none.
 Status Nccl::preparePeers(const Uses &uses, Lanes &lanes, net::Star &processes) {
-  const char *wanted = std::getenv("MOERT_PEER_EXCHANGE");
-  bool canShare = isRegistered && !(wanted && std::string_view(wanted) == "0");
+  const char *given = std::getenv("MOERT_PEER_EXCHANGE");
+  const std::string_view wanted = given ? given : "1";
+  if (wanted != "0" && wanted != "1")
+    return invalid("MOERT_PEER_EXCHANGE: expected 0 or 1 but got '", wanted, "'");
+  bool canShare = isRegistered && wanted == "1";
   MOERT_RETURN_IF_ERROR(agreeOnAll(processes, canShare));
   peers.resize(comms.size());
   if (!canShare)
