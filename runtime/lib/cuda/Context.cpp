@@ -21,12 +21,15 @@ static Status readMethods(const DeviceOptions &options, DeviceContext &context, 
 /// cluster belong together.
 static Status readTransferProcessors(const std::string &text, int all, int &count) {
   constexpr int kDefault = 16;
-  int value = kDefault;
+  const int most = all / 2;
+  count = std::min(kDefault, most);
+  if (text.empty())
+    return {};
   const char *begin = text.data(), *end = begin + text.size();
-  const auto [last, error] = std::from_chars(begin, end, value);
-  if (!text.empty() && (error != std::errc() || last != end || value < 0 || value % 2 != 0))
-    return invalid("MOERT_TRANSFER_SMS: expected an even number of multiprocessors but got '", text, "'");
-  count = std::min(value, all / 2);
+  const auto [last, error] = std::from_chars(begin, end, count);
+  if (error != std::errc() || last != end || count < 0 || count > most || count % 2 != 0)
+    return invalid("MOERT_TRANSFER_SMS: expected an even number of multiprocessors from 0 to ", most,
+                   ", half of the device's, but got '", text, "'");
   return {};
 }
 
