@@ -33,17 +33,21 @@ enum class FaultKind : int32_t {
   ShadowValue,    ///< the expert, its value
   ShadowRoom,     ///< places, shadows
   ShadowMemory,
-  CountsDisagree, ///< the member, rows for it, rows that it expects
+  BlockCountNegative,  ///< the count, the member
+  ExpertCountNegative, ///< the count, the member
+  BlockOverflow,       ///< the block, its rows, room, the member
+  ArrivedOverflow,     ///< rows for the member's experts, the member, room
+  CountsDisagree,      ///< the member with block_counts, the member with expert_counts
 };
 
 struct Fault {
   int32_t kind = 0; ///< a FaultKind. The thread that sets it first writes the values.
   int32_t kernel = 0;
   int32_t op = 0;
-  int64_t values[3] = {0, 0, 0};
+  int64_t values[4] = {0, 0, 0, 0};
 };
 
-/// Returns the error with the same text as the host's kernels, or success for FaultKind::None.
+/// Returns the error with the same text as the host's kernels and exchanges, or success for FaultKind::None.
 Status faultStatus(const Fault &fault);
 
 /// Cell in which a kernel notes its faults, and what the fault names.
@@ -52,8 +56,8 @@ struct FaultSite {
   int32_t kernel = 0; ///< Kind
   int32_t op = 0;
 
-  Fault fault(FaultKind kind, int64_t a = 0, int64_t b = 0, int64_t c = 0) const {
-    return {static_cast<int32_t>(kind), kernel, op, {a, b, c}};
+  Fault fault(FaultKind kind, int64_t a = 0, int64_t b = 0, int64_t c = 0, int64_t d = 0) const {
+    return {static_cast<int32_t>(kind), kernel, op, {a, b, c, d}};
   }
 };
 

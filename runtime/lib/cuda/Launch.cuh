@@ -78,7 +78,8 @@ template <class T> __device__ T *sharedMemory() {
 }
 
 /// Notes a fault if it is the first. The cell is in the host's memory, so a kernel without faults does not read it.
-__device__ inline void raise(FaultSite site, FaultKind kind, int64_t a = 0, int64_t b = 0, int64_t c = 0) {
+__device__ inline void raise(FaultSite site, FaultKind kind, int64_t a = 0, int64_t b = 0, int64_t c = 0,
+                             int64_t d = 0) {
   if (atomicCAS(&site.cell->kind, 0, static_cast<int32_t>(kind)) != 0)
     return;
   site.cell->kernel = site.kernel;
@@ -86,6 +87,7 @@ __device__ inline void raise(FaultSite site, FaultKind kind, int64_t a = 0, int6
   site.cell->values[0] = a;
   site.cell->values[1] = b;
   site.cell->values[2] = c;
+  site.cell->values[3] = d;
 }
 
 } // namespace moert::cuda

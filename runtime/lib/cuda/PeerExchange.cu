@@ -122,14 +122,38 @@ template <class Store> __device__ void scanBlockSide(const RaggedSizes &sizes, c
       [&](int64_t expert, int64_t count, int64_t end) { store(expert, count, end - count); });
 }
 
+/// Checks this member's counts, as Ragged::check does on the host.
+__device__ void checkCounts(const Job &job) {
+  const RaggedSizes &sizes = job.sizes;
+  const int64_t member = job.memory.member;
+  const auto sumOf = [&](const int32_t *counts, int64_t length, FaultKind negative) {
+    int64_t sum = 0;
+    for (int64_t i = threadIdx.x; i < length; i += kThreads) {
+      sum += counts[i];
+      if (counts[i] < 0)
+        raise(job.faults, negative, counts[i], member);
+    }
+    return blockSum(sum);
+  };
+  for (int64_t b = 0; b < sizes.blocks; ++b) {
+    const int64_t rows = sumOf(job.blockCounts + b * sizes.experts, sizes.experts, FaultKind::BlockCountNegative);
+    if (threadIdx.x == 0 && rows > sizes.blockRows)
+      raise(job.faults, FaultKind::BlockOverflow, b, rows, sizes.blockRows, member);
+  }
+  const int64_t rows = sumOf(job.expertCounts, sizes.sources() * sizes.ownExperts, FaultKind::ExpertCountNegative);
+  if (threadIdx.x == 0 && rows > sizes.expertRows)
+    raise(job.faults, FaultKind::ArrivedOverflow, rows, member, sizes.expertRows);
+}
+
 /// Notes `count` rows from row `from` of this member to row `to` of the target's value, where they end before `room`.
-/// The target expects `theirs`.
+/// The target expects `theirs`. It reports rows for which it has no room.
 __device__ void addRun(const Job &job, int64_t target, char *out, int64_t run, int64_t from, int64_t to, int64_t count,
                        int64_t theirs, int64_t room) {
-  if (count != theirs)
-    raise(job.faults, FaultKind::CountsDisagree, target, count, theirs);
-  if (to + count > room)
-    raise(job.faults, FaultKind::LocalOverflow, to + count, target, room);
+  const int64_t member = job.memory.member;
+  if (count != theirs && job.sizes.toExperts)
+    raise(job.faults, FaultKind::CountsDisagree, member, target);
+  else if (count != theirs)
+    raise(job.faults, FaultKind::CountsDisagree, target, member);
   const bool isValid = count == theirs && count >= 0 && to + count <= room;
   const int64_t bytes = job.sizes.rowBytes;
   job.runs[blockIdx.x * job.length + run] = {job.rows + from * bytes, out + to * bytes, isValid ? count * bytes : 0};
@@ -205,6 +229,8 @@ __global__ void __launch_bounds__(kThreads) listKernel(Job job, Signals ready) {
     listFilled(job);
     length = 2 * sizes.copies * sizes.blocks;
   } else {
+    if (blockIdx.x == 0)
+      checkCounts(job);
     await(ready, blockIdx.x, sizes.width);
     const int64_t first = sizes.toExperts ? sizes.firstHolderOf(member) : sizes.firstSourceOf(member);
     const int64_t target = first + blockIdx.x;
