@@ -29,8 +29,15 @@ using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 /// Interval at which the thread checks a step.
 constexpr std::chrono::milliseconds kLook(5);
 
+using Seconds = std::chrono::duration<double>;
 /// Time for which the start of NCCL, and a step with the end of its communicators, may go on after a failure.
-constexpr std::chrono::seconds kStuckStart(5), kStuckStep(30);
+constexpr Seconds kStuckStart(5), kStuckStep(30);
+
+/// The time of a step, which tests make shorter.
+Seconds stuckStep() {
+  const char *given = std::getenv("MOERT_TEST_STUCK_STEP");
+  return given ? Seconds(std::atof(given)) : kStuckStep;
+}
 
 /// Ends the process together with the others. The launcher would wait for a process that is left behind.
 void endTogether(net::Star *star) {
@@ -408,14 +415,17 @@ void DirectDevice::look() {
 }
 
 /// Ends the process if it is stuck after a failure. In its start NCCL waits without end for a rank that will not come,
-/// and only the end of the process ends that wait. The same holds for a step that an abort does not end.
+/// and only the end of the process ends that wait. The same holds for a step that an abort does not end, and for an
+/// abort that does not end.
 void DirectDevice::checkStuck() {
   if (!aborted || (!inStep && !isAborting))
     return;
-  if (net::Clock::now() < abortedAt + (isConnecting ? kStuckStart : kStuckStep))
+  if (net::Clock::now() < abortedAt + (isConnecting ? kStuckStart : stuckStep()))
     return;
-  std::cerr << "moert: error: rank " + std::to_string(rank) + " ends, because " +
-                   (isConnecting ? "NCCL cannot connect the ranks" : "its step does not end after a failure") + ": " +
+  const char *why = isConnecting ? "NCCL cannot connect the ranks"
+                    : inStep     ? "its step does not end after a failure"
+                                 : "NCCL does not end its communicators after a failure";
+  std::cerr << "moert: error: rank " + std::to_string(rank) + " ends, because " + why + ": " +
                    processes->failure().message + "\n";
   std::cout.flush();
   std::fflush(nullptr);

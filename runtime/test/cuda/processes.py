@@ -6,6 +6,7 @@ Usage: processes.py COUNT BACKENDS COMMAND..
 Options before COUNT:
   --visible=a,b,..     CUDA_VISIBLE_DEVICES of each process; '/' stands for a comma inside one of them
   --fails=TEXT         all processes must fail, and process 0 must print TEXT
+  --status=CODE        process 0 must end with CODE
   --prints=TEXT        all processes must succeed, and process 0 must print TEXT
   --kill=RANK,SECONDS  kills this process so long after the start
 """
@@ -34,6 +35,7 @@ def main():
     parser.add_argument("--visible")
     parser.add_argument("--fails")
     parser.add_argument("--prints", default="")
+    parser.add_argument("--status", type=int)
     parser.add_argument("--kill")
     parser.add_argument("count", type=int)
     parser.add_argument("backends")
@@ -51,10 +53,12 @@ def main():
         fits = all(codes) and args.fails in outputs[0]
     else:
         fits = not any(codes) and args.prints in outputs[0]
+    fits &= args.status in (None, codes[0])
     if not fits:
         for i, output in enumerate(outputs):
             print(f"--- process {i} ended with {codes[i]}:\n{output}", file=sys.stderr)
         wanted = f"failures, and '{args.fails}'" if args.fails else f"no failure, and '{args.prints}'"
+        wanted += "" if args.status is None else f" and status {args.status}"
         print(f"error: expected {wanted} of process 0", file=sys.stderr)
     return 0 if fits else 1
 
