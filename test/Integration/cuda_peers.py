@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs dropless layers on 8 emulated GPUs whose kernels write into each other's memory. Each step must be a graph.
+"""Runs layers on 8 emulated GPUs that reach each other's memory. Steps of dropless layers must be graphs, and copy engines move what has
+one size.
 
 Usage: cuda_peers.py --bin DIR. MOERT_BACKENDS names the folder of the emulated backend.
 """
@@ -31,9 +32,9 @@ class PeersTest(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.plan = os.path.join(self.folder.name, "plan.so")
 
-    def compile(self, model, *options):
+    def compile(self, model, *options, capacity=("--dropless", "--max-load=none")):
         subprocess.run([os.path.join(BIN, "moe-compile"), os.path.join(MODELS, model + ".json"), "--batch=2", "--seq=32", "--dtype=bf16",
-                        "--dropless", "--max-load=none", *options, "-o", self.plan], check=True, stderr=subprocess.DEVNULL)
+                        *capacity, *options, "-o", self.plan], check=True, stderr=subprocess.DEVNULL)
 
     def start(self, *options, **variables):
         port = str(20000 + os.getpid() % 20000)
@@ -43,9 +44,9 @@ class PeersTest(unittest.TestCase):
         return [subprocess.Popen(command, env={**environment, "RANK": str(i), "LOCAL_RANK": str(i)}, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(RANKS)]
 
-    def verify(self, **variables):
+    def verify(self, *options, **variables):
         """Output of rank 0 of a run that must agree with the reference."""
-        processes = self.start("--iters=4", "--verify", "--timeout=60", **variables)
+        processes = self.start(*(options or ["--iters=4"]), "--verify", "--timeout=60", **variables)
         outputs = [process.communicate()[0] for process in processes]
         self.assertEqual([process.returncode for process in processes], [0] * RANKS, "\n".join(outputs))
         self.assertIn("verification ok", outputs[0])
@@ -83,6 +84,20 @@ class PeersTest(unittest.TestCase):
             output = self.verify(**variables)
             self.assertIn(NOTE, output)
             self.assertIn("all_to_all_v 'layer0': the host must read values", output)
+
+    def count_copies(self, what, steps, **variables):
+        output = self.verify(f"--iters={steps}", "--no-cuda-graph", NCCL_DEBUG="INFO", **variables)
+        return output.count(f"NCCL INFO {what} by copy engines")
+
+    def test_copy_engines(self):
+        # Messages for several experts of a rank are packed. From the second step on, copy engines also fill their buffers.
+        for what, plan, calls in (("AlltoAll", ("granite-moe", "--parallel=dp=8,ep=4", "--schedule=baseline+chunks:2"), 8), ("AllGather", PLANS[2], 2)):
+            with self.subTest(plan=plan):
+                self.compile(*plan, capacity=["--capacity-factor=1.5"])
+                self.assertEqual(self.count_copies(what, 3) - self.count_copies(what, 2), calls)
+                self.assertNotIn(NOTE, self.verify())
+        for variables in ({"MOERT_TRANSFER_SMS": "0"}, {"MOERT_PEER_EXCHANGE": "0"}, {"CUDA_EMULATION_NCCL": "22700"}):
+            self.assertEqual(self.count_copies("AllGather", 2, **variables), 0, variables)
 
     def test_a_rank_dies(self):
         self.compile(*PLANS[0])

@@ -260,7 +260,13 @@ Status DirectDevice::runEager(const std::function<Status(int64_t)> &issue) {
   hasTime |= status.ok();
   Status drained = drain();
   Status ended = drained.ok() ? lanes->endStep() : drained;
-  return status.ok() ? ended : status;
+  if (status.ok())
+    status = ended;
+#if MOERT_HAS_NCCL
+  if (status.ok() && nccl)
+    status = nccl->shareBuffers(*lanes);
+#endif
+  return status;
 }
 
 Status DirectDevice::deviceSeconds(double &seconds) {

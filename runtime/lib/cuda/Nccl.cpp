@@ -103,11 +103,9 @@ ncclConfig_t configOf(std::span<const Program> programs, int processors) {
   if (processors == 0 || std::ranges::none_of(programs, hasStreams))
     return config;
   config.maxCTAs = processors;
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
   int version = 0;
   if (ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION(2, 28, 0))
     config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
-#endif
   return config;
 }
 
@@ -123,16 +121,18 @@ bool hasMessages(std::span<const Program> programs, size_t group) {
   });
 }
 
-/// Whether members of the group, who all run one program, exchange rows by counts.
-bool exchangesRows(const Nccl::Uses &uses, size_t group, int64_t rank) {
+/// Whether members of the group, who all run one program, gain if they share memory: kernels exchange rows by counts,
+/// and copy engines gather values and exchange messages of one size.
+bool wantsPeers(const Nccl::Uses &uses, size_t group, int64_t rank, bool hasEngines) {
   const Group &its = uses.groups[group];
   const size_t program = programIndex(uses.programs, rank);
   for (int64_t member = 0; member < its.size; ++member)
     if (programIndex(uses.programs, its.rankOf(its.instanceOf(rank), member)) != program)
       return false;
-  const std::vector<Op> &ops = uses.programs[program].ops;
-  return std::any_of(ops.begin(), ops.end(), [&](const Op &op) {
-    return op.group == static_cast<int64_t>(group) && op.name == kindName(Kind::AllToAllV);
+  return std::ranges::any_of(uses.programs[program].ops, [&](const Op &op) {
+    return op.group == static_cast<int64_t>(group) &&
+           (op.name == kindName(Kind::AllToAllV) ||
+            (hasEngines && (op.name == kindName(Kind::AllGather) || op.name == kindName(Kind::AllToAll))));
   });
 }
 
@@ -191,7 +191,9 @@ Status Nccl::create(const Uses &uses, Lanes &lanes, net::Star &processes, std::u
   std::unique_ptr<Nccl> made(new Nccl());
   made->rank = processes.index();
   MOERT_RETURN_IF_ERROR(orderLaunches(uses));
-  MOERT_RETURN_IF_ERROR(made->createAll(uses, configOf(uses.programs, lanes.device().transferProcessors), processes));
+  const ncclConfig_t config = configOf(uses.programs, lanes.device().transferProcessors);
+  made->hasEngines = config.CTAPolicy == NCCL_CTA_POLICY_ZERO;
+  MOERT_RETURN_IF_ERROR(made->createAll(uses, config, processes));
   MOERT_RETURN_IF_ERROR(made->prepareMemory(processes));
   MOERT_RETURN_IF_ERROR(made->preparePeers(uses, lanes, processes));
   MOERT_RETURN_IF_ERROR(made->connectAll(uses, lanes.lanes()[0]));
@@ -250,6 +252,9 @@ Status Nccl::connectAll(const Uses &uses, Lane &lane) {
   for (size_t i = 0; i < uses.groups.size(); ++i)
     if (const Group &group = uses.groups[i]; comms[i] && hasMessages(uses.programs, i))
       MOERT_RETURN_IF_ERROR(connect(comms[i], group.size, group.memberOf(rank), lane));
+  for (size_t i = 0; i < uses.groups.size(); ++i)
+    if (hasEngines && peers[i])
+      MOERT_RETURN_IF_ERROR(startEngines(comms[i], uses.groups[i], lane));
   for (const Channel &channel : uses.channels)
     if (auto pair = pairs.find(channel); pair != pairs.end())
       MOERT_RETURN_IF_ERROR(connect(pair->second, 2, channel[1] == rank, lane));
@@ -260,13 +265,22 @@ Status Nccl::connect(ncclComm_t comm, int64_t size, int64_t member, Lane &lane) 
   const bool isChannel = std::find(comms.begin(), comms.end(), comm) == comms.end();
   Messages messages;
   char *data;
-  MOERT_RETURN_IF_ERROR(reserve(lane, 2 * size, data));
+  MOERT_RETURN_IF_ERROR(reserve(lane, 2 * size, /*isEven=*/false, data));
   for (int64_t other = 0; other < size; ++other) {
     // In a channel, only member 0 sends, to member 1.
     messages.sent.push_back({data + other, !isChannel || member == 0});
     messages.received.push_back({data + size + other, !isChannel || member == 1});
   }
   return swapMessages(messages, member, comm, lane.context.stream);
+}
+
+/// Lets NCCL prepare its copy engines, for which hosts wait for each other.
+Status Nccl::startEngines(ncclComm_t comm, const Group &group, Lane &lane) {
+  void *data;
+  MOERT_RETURN_IF_ERROR(allocate(group.size, "a trial of copy engines", data));
+  return check(
+      ncclAllGather(static_cast<char *>(data) + group.memberOf(rank), data, 1, ncclUint8, comm, lane.context.stream),
+      "ncclAllGather", comm);
 }
 
 Nccl::~Nccl() {
@@ -363,7 +377,7 @@ Status Nccl::preparePeers(const Uses &uses, Lanes &lanes, net::Star &processes) 
   if (!canShare)
     return {};
   for (size_t i = 0; i < comms.size(); ++i)
-    if (comms[i] && exchangesRows(uses, i, rank))
+    if (comms[i] && wantsPeers(uses, i, rank, hasEngines))
       // Members that cannot reach each other exchange messages.
       if (Status status = Peers::create(comms[i], uses.groups[i].size, uses.groups[i].memberOf(rank), peers[i]);
           !status.ok() && status.code != MOERT_ERROR_UNSUPPORTED)
@@ -397,9 +411,10 @@ Status Nccl::allocate(int64_t bytes, const std::string &what, void *&data, bool 
   return {};
 }
 
-/// Reserves a buffer that only grows. Enqueued work may still use the smaller ones.
-Status Nccl::reserve(Lane &lane, int64_t bytes, char *&data) {
-  Buffer &buffer = buffers[&lane];
+/// Reserves a buffer that only grows. Enqueued work may still use the smaller ones. If it `isEven`, all members of the
+/// group reserve as much.
+Status Nccl::reserve(Lane &lane, int64_t bytes, bool isEven, char *&data) {
+  Buffer &buffer = (isEven ? evenBuffers : buffers)[&lane];
   if (bytes > buffer.bytes) {
     MOERT_RETURN_IF_ERROR(lane.context.checkMayWait());
     const int64_t size = std::max({bytes, 2 * buffer.bytes, int64_t(1) << 20});
@@ -408,6 +423,21 @@ Status Nccl::reserve(Lane &lane, int64_t bytes, char *&data) {
     buffer = {static_cast<char *>(memory), size};
   }
   data = buffer.data;
+  return {};
+}
+
+Status Nccl::shareBuffers(Lanes &lanes) {
+  if (!hasEngines || !registered.isShared())
+    return {};
+  for (Lane &lane : lanes.lanes()) {
+    Buffer &buffer = evenBuffers[&lane];
+    if (buffer.isShared || buffer.bytes == 0)
+      continue;
+    registered.release(buffer.data);
+    void *memory;
+    MOERT_RETURN_IF_ERROR(allocate(buffer.bytes, "messages of a stream", memory));
+    buffer = {static_cast<char *>(memory), buffer.bytes, true};
+  }
   return {};
 }
 
@@ -484,7 +514,8 @@ Status Nccl::reduce(const Call &call, const Members &members) {
 }
 
 Status Nccl::makeMessages(const Place &place, Messages::Own own, Messages &messages) {
-  const auto reserveIn = [&](int64_t bytes, char *&data) { return reserve(place.lane, bytes, data); };
+  const bool isEven = own == Messages::Own::Message;
+  const auto reserveIn = [&](int64_t bytes, char *&data) { return reserve(place.lane, bytes, isEven, data); };
   return Messages::create(place.call, place.members.size, place.members.member, own, reserveIn, messages);
 }
 
@@ -543,7 +574,7 @@ Status Nccl::reduceScatter(const Place &place) {
   const Cut cut(in, attributes::ReduceScatter::of(place.call).dim, members.size);
   char *parts = in.as<char>();
   if (cut.outer > 1) {
-    MOERT_RETURN_IF_ERROR(reserve(place.lane, in.bytes(), parts));
+    MOERT_RETURN_IF_ERROR(reserve(place.lane, in.bytes(), /*isEven=*/true, parts));
     PieceCopies copies;
     for (int64_t part = 0; part < members.size; ++part)
       copies.add(

@@ -50,6 +50,8 @@ public:
   /// Allocates memory for operands, which this object owns. NCCL works directly in it if all processes can register it.
   /// Unless `isOwn`, all ranks of a program allocate as many bytes, and may write there.
   Status allocate(int64_t bytes, const std::string &what, void *&data, bool isOwn = false);
+  /// Lets copy engines fill the buffers for messages of one size. All ranks call it between two steps.
+  Status shareBuffers(Lanes &lanes);
   /// Aborts what waits for other ranks, from any thread. No collective can run afterwards. Returns when no graph holds
   /// the communicators any more.
   void abort();
@@ -65,6 +67,7 @@ private:
   Status preparePeers(const Uses &uses, Lanes &lanes, net::Star &processes);
   Status connectAll(const Uses &uses, Lane &lane);
   Status connect(ncclComm_t comm, int64_t size, int64_t member, Lane &lane);
+  Status startEngines(ncclComm_t comm, const Group &group, Lane &lane);
 
   /// Marks that a thread calls NCCL. No thread may while another one aborts.
   class Use {
@@ -101,7 +104,7 @@ private:
   Status reduce(const Call &call, const Members &members);
   Status compare(const Place &place, const Group &group);
   Status reduceExperts(const Place &place, int64_t &received);
-  Status reserve(Lane &lane, int64_t bytes, char *&data);
+  Status reserve(Lane &lane, int64_t bytes, bool isEven, char *&data);
   Status makeMessages(const Place &place, Messages::Own own, Messages &messages);
 
   int64_t rank = 0;
@@ -119,8 +122,11 @@ private:
   struct Buffer {
     char *data = nullptr;
     int64_t bytes = 0;
+    bool isShared = false; ///< known to the other members
   };
-  std::map<const Lane *, Buffer> buffers;
+  /// Buffers for any messages, and for those that are of one size on all members.
+  std::map<const Lane *, Buffer> buffers, evenBuffers;
+  bool hasEngines = false;                   ///< whether NCCL may move data by copy engines
   bool isRegistered = false;                 ///< whether NCCL registers the memory
   std::vector<std::unique_ptr<Peers>> peers; ///< by group. Null if the device does not reach all members' memory
   NcclMemory registered;

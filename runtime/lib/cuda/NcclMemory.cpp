@@ -23,6 +23,14 @@ void NcclMemory::deregister() {
   registrations.clear();
 }
 
+void NcclMemory::release(void *data) {
+  std::erase_if(registrations, [data](const Registration &registration) {
+    return registration.data == data && ncclCommDeregister(registration.comm, registration.handle) == ncclSuccess;
+  });
+  std::erase(blocks, data);
+  ncclMemFree(data);
+}
+
 Status NcclMemory::allocateBlock(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms,
                                  bool isOwn, void *&data) {
   const std::string text = "cannot allocate " + std::to_string(bytes) + " bytes for " + what + " by ncclMemAlloc";
@@ -34,7 +42,7 @@ Status NcclMemory::allocateBlock(int64_t bytes, const std::string &what, const s
         check(ncclCommRegister(comm, data, static_cast<size_t>(bytes), &handle), "ncclCommRegister", comm));
     // A null handle means that NCCL has no use for the registration.
     if (handle)
-      registrations.push_back({comm, handle});
+      registrations.push_back({comm, data, handle});
   }
   if (isOwn)
     return {};

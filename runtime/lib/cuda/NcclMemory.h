@@ -12,9 +12,8 @@ namespace moert::cuda {
 Status check(ncclResult_t result, const char *what, ncclComm_t comm = nullptr);
 
 /// Memory of a process that is registered with all its communicators. NCCL then needs no copies of its own, but all
-/// members of a collective must register theirs ("User Buffer Registration", NCCL User Guide). The memory is registered
-/// as buffers. Collectives over symmetric windows would need the same offset on all ranks, which parts of a value do
-/// not have. Small values share blocks, because NCCL takes at least 2 MiB.
+/// members of a collective must register theirs ("User Buffer Registration", NCCL User Guide). Small values share
+/// blocks, because NCCL takes at least 2 MiB.
 class NcclMemory {
 public:
   NcclMemory() = default;
@@ -32,13 +31,16 @@ public:
     peers = std::move(all);
     left = 0;
   }
+  bool isShared() const { return !peers.empty(); }
+  /// Frees a block of at least 1 MiB or of `isOwn`, which nothing uses any more.
+  void release(void *data);
   /// Takes the registrations back while the communicators exist.
   void deregister();
 
 private:
   struct Registration {
     ncclComm_t comm;
-    void *handle;
+    void *data, *handle;
   };
   Status allocateBlock(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms, bool isOwn,
                        void *&data);

@@ -31,15 +31,21 @@ using Lock = std::lock_guard<std::mutex>;
   std::abort();
 }
 
+bool isVerbose() {
+  const char *level = std::getenv("NCCL_DEBUG");
+  return level && std::string_view(level) == "INFO";
+}
+
 /// State of a communicator. It lives while work of the communicator is enqueued.
 struct State {
   std::string id;
   int size = 1, rank = 0, splits = 0, windows = 0;
   bool aborted = false, failed = false;
-  std::atomic<int64_t> captured = 0;     ///< transfers in graphs that exist
-  std::map<int, int64_t> sent, received; ///< number of messages, by member
+  bool mayUseEngines = false, hasEngines = false; ///< by CTAPolicy, and after their start
+  std::atomic<int64_t> captured = 0;              ///< transfers in graphs that exist
+  std::map<int, int64_t> sent, received;          ///< number of messages, by member
   std::map<int, bool> connected;
-  std::map<const char *, size_t> registered;
+  std::map<const char *, size_t> registered, shared; ///< bytes of buffers and of windows
 
   fs::path file(const std::string &name) const {
     const char *folder = std::getenv("NCCL_EMULATION_FOLDER");
@@ -67,11 +73,27 @@ struct State {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
-  bool isRegistered(const void *data) const {
-    auto next = registered.upper_bound(static_cast<const char *>(data));
-    return next != registered.begin() &&
-           static_cast<const char *>(data) < std::prev(next)->first + std::prev(next)->second;
+  /// Gives `mine` to all members, and returns what they give. The host waits.
+  std::vector<std::string> exchange(const std::string &name, const std::string &mine) const {
+    auto path = [&](int from, int to) { return file(name + "-" + std::to_string(from) + "-" + std::to_string(to)); };
+    for (int i = 0; i < size; ++i)
+      put(path(rank, i), {mine.begin(), mine.end()});
+    std::vector<std::string> all;
+    for (int i = 0; i < size; ++i) {
+      awaitFile(path(i, rank));
+      const Bytes given = take(path(i, rank));
+      all.emplace_back(given.begin(), given.end());
+    }
+    return all;
   }
+  /// Offset in one of the blocks, or -1.
+  static int64_t offsetIn(const std::map<const char *, size_t> &blocks, const void *data) {
+    const auto *address = static_cast<const char *>(data);
+    auto next = blocks.upper_bound(address);
+    const bool isIn = next != blocks.begin() && address < std::prev(next)->first + std::prev(next)->second;
+    return isIn ? address - std::prev(next)->first : -1;
+  }
+  bool isRegistered(const void *data) const { return offsetIn(registered, data) >= 0; }
   /// Removes messages that were not received.
   ~State() {
     std::error_code error;
@@ -91,8 +113,9 @@ struct Transfer {
   cudaStream_t stream;
   std::vector<Outgoing> sends;
   std::vector<int> sources;
-  size_t bytes; ///< bytes from each source
-  bool isRegistered, isMessage;
+  size_t bytes;  ///< bytes from each source
+  int64_t place; ///< offset of the result in a window, for copy engines; else -1 if the memory is registered, or -2
+  bool isMessage;
   std::function<void(const std::vector<Bytes> &)> finish; ///< receives the messages, by place in `sources`
   std::shared_ptr<void> held = nullptr;                   ///< counts the transfer while a graph holds it
 };
@@ -108,16 +131,18 @@ void send(Transfer &transfer) {
     return;
   for (const Outgoing &one : transfer.sends) {
     Bytes bytes(one.data, one.data + one.bytes);
-    bytes.push_back(transfer.isRegistered);
+    const auto *place = reinterpret_cast<const char *>(&transfer.place);
+    bytes.insert(bytes.end(), place, place + sizeof(transfer.place));
     state.put(state.message(state.rank, one.to, state.sent[one.to]++), bytes);
   }
 }
 
 bool hasArrived(const Transfer &transfer) {
   State &state = *transfer.state;
-  return state.aborted || std::all_of(transfer.sources.begin(), transfer.sources.end(), [&](int from) {
-           return fs::exists(state.message(from, state.rank, state.received[from]));
-         });
+  // Copy engines do not see an abort.
+  return (state.aborted && transfer.place < 0) ||
+         std::all_of(transfer.sources.begin(), transfer.sources.end(),
+                     [&](int from) { return fs::exists(state.message(from, state.rank, state.received[from])); });
 }
 
 void receive(const Transfer &transfer) {
@@ -127,11 +152,14 @@ void receive(const Transfer &transfer) {
   std::vector<Bytes> all;
   for (int from : transfer.sources) {
     Bytes bytes = state.take(state.message(from, state.rank, state.received[from]++));
-    if (bytes.size() != transfer.bytes + 1)
-      fail("expected " + std::to_string(transfer.bytes) + " bytes but got " + std::to_string(bytes.size() - 1));
-    if (bytes.back() != static_cast<char>(transfer.isRegistered))
-      fail("one member registered the memory of a transfer, another did not");
-    bytes.pop_back();
+    int64_t place = 0;
+    const size_t count = bytes.size() - sizeof(place);
+    std::memcpy(&place, bytes.data() + count, sizeof(place));
+    bytes.resize(count);
+    if (count != transfer.bytes)
+      fail("expected " + std::to_string(transfer.bytes) + " bytes but got " + std::to_string(count));
+    if (place != transfer.place)
+      fail("the memory of a transfer is registered on one member, or at another offset than on another");
     all.push_back(std::move(bytes));
   }
   transfer.finish(all);
@@ -296,7 +324,24 @@ namespace {
 Transfer transferOf(ncclComm_t comm, cudaStream_t stream, const void *in, const void *out, size_t bytes) {
   const State &state = *comm->state;
   const bool isRegistered = (!in || state.isRegistered(in)) && (!out || state.isRegistered(out));
-  return {comm->state, stream, {}, {}, bytes, isRegistered, !in || !out, {}};
+  return {comm->state, stream, {}, {}, bytes, isRegistered ? -1 : -2, !in || !out, {}};
+}
+
+/// Moves data to `out` by copy engines, if NCCL would. Hosts wait for each other the first time, as in NCCL.
+ncclResult_t useEngines(const char *what, const void *out, Transfer &transfer) {
+  State &state = *transfer.state;
+  const int64_t offset = State::offsetIn(state.shared, out);
+  if (!state.mayUseEngines || offset < 0)
+    return ncclSuccess;
+  if (!std::exchange(state.hasEngines, true)) {
+    if (Machine::get().resolve(transfer.stream).graph)
+      return ncclInvalidUsage;
+    static_cast<void>(state.exchange("engines", ""));
+  }
+  transfer.place = offset;
+  if (isVerbose())
+    std::fprintf(stderr, "NCCL INFO %s by copy engines\n", what);
+  return ncclSuccess;
 }
 
 ncclResult_t add(Transfer transfer) {
@@ -375,28 +420,23 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int r
 /// Prints the settings with NCCL_DEBUG=INFO, as NCCL does.
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank, ncclConfig_t *config) {
   auto isSet = [](int value) { return value != NCCL_CONFIG_UNDEF_INT; };
-  if (const char *level = std::getenv("NCCL_DEBUG"); level && std::string_view(level) == "INFO")
+  if (isVerbose())
     std::fprintf(stderr, "NCCL INFO comm of %d ranks: maxCTAs %s, CTAPolicy %s\n", size,
                  isSet(config->maxCTAs) ? std::to_string(config->maxCTAs).c_str() : "unset",
                  isSet(config->CTAPolicy) ? std::to_string(config->CTAPolicy).c_str() : "unset");
-  return ncclCommInitRank(comm, size, id, rank);
+  ncclCommInitRank(comm, size, id, rank);
+  (*comm)->state->mayUseEngines = config->CTAPolicy == NCCL_CTA_POLICY_ZERO;
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *created, ncclConfig_t *) {
   State &state = *comm->state;
   const std::string name = "split" + std::to_string(state.splits++);
-  auto file = [&](int from, int to) {
-    return state.file(name + "-" + std::to_string(from) + "-" + std::to_string(to));
-  };
-  const std::string mine = std::to_string(color) + " " + std::to_string(key);
-  for (int i = 0; i < state.size; ++i)
-    state.put(file(state.rank, i), {mine.begin(), mine.end()});
+  const std::vector<std::string> all = state.exchange(name, std::to_string(color) + " " + std::to_string(key));
   std::vector<std::pair<int, int>> members; ///< key, rank
   for (int i = 0; i < state.size; ++i) {
-    state.awaitFile(file(i, state.rank));
-    const Bytes bytes = state.take(file(i, state.rank));
     int theirColor = 0, theirKey = 0;
-    std::sscanf(std::string(bytes.begin(), bytes.end()).c_str(), "%d %d", &theirColor, &theirKey);
+    std::sscanf(all[static_cast<size_t>(i)].c_str(), "%d %d", &theirColor, &theirKey);
     if (theirColor == color)
       members.emplace_back(theirKey, i);
   }
@@ -404,7 +444,9 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *crea
   ncclUniqueId id;
   std::snprintf(id.internal, sizeof(id.internal), "%s.%s.%d", state.id.c_str(), name.c_str(), color);
   const auto place = std::find(members.begin(), members.end(), std::pair(key, state.rank)) - members.begin();
-  return ncclCommInitRank(created, static_cast<int>(members.size()), id, static_cast<int>(place));
+  ncclCommInitRank(created, static_cast<int>(members.size()), id, static_cast<int>(place));
+  (*created)->state->mayUseEngines = state.mayUseEngines;
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommCount(ncclComm_t comm, int *count) {
@@ -494,26 +536,22 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *data, size_t bytes, n
   if (const char *given = std::getenv("CUDA_EMULATION_WINDOWS"); given && std::string(given) == "0")
     return ncclSuccess;
   State &state = *comm->state;
-  const std::string name = "window" + std::to_string(state.windows++);
-  auto file = [&](int from, int to) {
-    return state.file(name + "-" + std::to_string(from) + "-" + std::to_string(to));
-  };
-  const std::string mine = std::to_string(bytes) + " " + memoryFiles().at(data).string();
-  for (int i = 0; i < state.size; ++i)
-    state.put(file(state.rank, i), {mine.begin(), mine.end()});
+  const std::vector<std::string> all = state.exchange("window" + std::to_string(state.windows++),
+                                                      std::to_string(bytes) + " " + memoryFiles().at(data).string());
   *window = new ncclWindow_vidmem{{}, bytes};
   for (int i = 0; i < state.size; ++i) {
-    state.awaitFile(file(i, state.rank));
-    const Bytes given = state.take(file(i, state.rank));
-    const std::string text(given.begin(), given.end()), path = text.substr(text.find(' ') + 1);
+    const std::string &text = all[static_cast<size_t>(i)];
     if (std::stoull(text) != bytes)
       fail("the members' windows have different sizes");
-    (*window)->bases.push_back(static_cast<char *>(i == state.rank ? data : mapFile(path, bytes)));
+    (*window)->bases.push_back(
+        static_cast<char *>(i == state.rank ? data : mapFile(text.substr(text.find(' ') + 1), bytes)));
   }
+  state.shared[static_cast<const char *>(data)] = bytes;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  comm->state->shared.erase(window->bases[static_cast<size_t>(comm->state->rank)]);
   for (int i = 0; i < comm->state->size; ++i)
     if (i != comm->state->rank)
       ::munmap(window->bases[static_cast<size_t>(i)], window->bytes);
@@ -557,14 +595,19 @@ ncclResult_t ncclAlltoAll(const void *in, void *out, size_t count, ncclDataType_
                           cudaStream_t stream) {
   const size_t bytes = count * sizeOf(type);
   const char *own = static_cast<const char *>(in) + static_cast<size_t>(comm->state->rank) * bytes;
-  return gatherFrom(toAll(comm, stream, in, out, bytes, bytes), own, static_cast<char *>(out), bytes);
+  Transfer transfer = toAll(comm, stream, in, out, bytes, bytes);
+  const ncclResult_t result = useEngines("AlltoAll", out, transfer);
+  return result == ncclSuccess ? gatherFrom(std::move(transfer), own, static_cast<char *>(out), bytes) : result;
 }
 
 ncclResult_t ncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
   const size_t bytes = count * sizeOf(type);
-  return gatherFrom(toAll(comm, stream, in, out, bytes, 0), static_cast<const char *>(in), static_cast<char *>(out),
-                    bytes);
+  Transfer transfer = toAll(comm, stream, in, out, bytes, 0);
+  const ncclResult_t result = useEngines("AllGather", out, transfer);
+  return result == ncclSuccess
+             ? gatherFrom(std::move(transfer), static_cast<const char *>(in), static_cast<char *>(out), bytes)
+             : result;
 }
 
 ncclResult_t ncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
