@@ -57,7 +57,7 @@ Status DeviceContext::create(const DeviceOptions &options, DeviceContext &contex
   context.capability = 10 * major + minor;
   MOERT_RETURN_IF_ERROR(Faults::create(context.faults));
   context.products.choose(std::move(dense), options.denseProposal);
-  return Products::create(options.tf32, options.productBytes, context.products);
+  return Products::create(options.tf32, options.productBytes, context.multiProcessors, context.products);
 }
 
 Status DeviceContext::zerosOf(int64_t bytes, const void *&data) {
@@ -78,6 +78,7 @@ Status StreamContext::forkAt(size_t i, StreamContext *&fork) {
     forks.push_back(std::move(made));
   }
   fork = forks[i].get();
+  fork->leftProcessors = leftProcessors;
   return {};
 }
 

@@ -66,9 +66,9 @@ struct StreamContext {
   RaggedGroups *groups = nullptr;  ///< the rank's groups
   Stream owned;                    ///< the stream of a fork
   std::vector<std::unique_ptr<StreamContext>> forks;
-  bool isCapturing = false;      ///< a graph is captured: no call may wait
-  bool isForGraph = false;       ///< steps become a graph: calls choose from the first step on as in a capture
-  bool isBesideTransfer = false; ///< a transfer may run beside the call
+  bool isCapturing = false; ///< a graph is captured: no call may wait
+  bool isForGraph = false;  ///< steps become a graph: calls choose from the first step on as in a capture
+  int leftProcessors = 0;   ///< multiprocessors that a product leaves to a transfer beside it
 
   /// Returns the i-th further stream, for parts of a call that run at the same time.
   Status forkAt(size_t i, StreamContext *&fork);
@@ -103,9 +103,7 @@ struct Target {
 
   FaultSite faults() const { return device.faults.site(kind, op); }
   /// Multiprocessors for a kernel whose blocks stay until its end. If it took all, a transfer could not begin before.
-  int freeProcessors() const {
-    return device.multiProcessors - (stream.isBesideTransfer ? device.transferProcessors : 0);
-  }
+  int freeProcessors() const { return device.multiProcessors - stream.leftProcessors; }
 };
 
 } // namespace moert::cuda

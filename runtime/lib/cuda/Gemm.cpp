@@ -49,9 +49,10 @@ private:
   bool isWide;
 };
 
-Status Products::create(bool tf32, int64_t workspaceBytes, Products &products) {
+Status Products::create(bool tf32, int64_t workspaceBytes, int multiProcessors, Products &products) {
   products.tf32 = tf32;
   products.workspaceBytes = workspaceBytes;
+  products.multiProcessors = multiProcessors;
   products.mutex = std::make_unique<std::mutex>();
   MOERT_RETURN_IF_ERROR(check(cublasLtCreate(OutHandle(products.lt)), "cannot start cuBLASLt"));
   return check(cublasCreate(OutHandle(products.blas)), "cannot start cuBLAS");
@@ -96,17 +97,20 @@ Status Products::makePlan(const Key &key, Plan &plan) {
   const cudaDataType_t scale = shape.dtype == MOERT_F64 ? CUDA_R_64F : CUDA_R_32F;
   MOERT_RETURN_IF_ERROR(check(cublasLtMatmulDescCreate(OutHandle(plan.desc), computeType(shape.dtype), scale),
                               "cannot describe a matrix product"));
-  for (auto [attribute, transposes] : {std::pair(CUBLASLT_MATMUL_DESC_TRANSA, shape.transposeB),
-                                       std::pair(CUBLASLT_MATMUL_DESC_TRANSB, shape.transposeA)}) {
-    const int32_t operation = operationOf(transposes);
-    MOERT_RETURN_IF_ERROR(
-        check(cublasLtMatmulDescSetAttribute(plan.desc.get(), attribute, &operation, sizeof(operation)),
-              "cannot describe a matrix product"));
-  }
+  auto set = [&](cublasLtMatmulDescAttributes_t attribute, int32_t value) {
+    return check(cublasLtMatmulDescSetAttribute(plan.desc.get(), attribute, &value, sizeof(value)),
+                 "cannot describe a matrix product");
+  };
+  MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, operationOf(shape.transposeB)));
+  MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operationOf(shape.transposeA)));
   MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.dtype, shape.transposeA, shape.m, shape.k, plan.a));
   MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.dtype, shape.transposeB, shape.k, shape.n, plan.b));
   MOERT_RETURN_IF_ERROR(makeLayout(shape, shape.resultType(), false, shape.m, shape.n, plan.c));
-  return takeMeasured(key, plan) ? Status() : chooseAlgorithm(key, plan);
+  if (!takeMeasured(key, plan))
+    MOERT_RETURN_IF_ERROR(chooseAlgorithm(key, plan));
+  // The algorithm does not depend on this, so that a product rounds alike with and without a transfer.
+  return key.leftProcessors > 0 ? set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, multiProcessors - key.leftProcessors)
+                                : Status();
 }
 
 /// Alignment of the operands that were measured. Plans align their buffers the same.
@@ -208,7 +212,8 @@ Status Products::multiply(StreamContext &stream, const ProductShape &shape, cons
     return shape.accumulate ? Status() : clearBytes(stream.stream, c, bytes, "cannot clear an empty matrix product");
   }
   std::shared_ptr<const Plan> plan;
-  MOERT_RETURN_IF_ERROR(planFor({shape, {alignmentOf(a), alignmentOf(b), alignmentOf(c)}}, plan));
+  const Key key{shape, {alignmentOf(a), alignmentOf(b), alignmentOf(c)}, stream.leftProcessors};
+  MOERT_RETURN_IF_ERROR(planFor(key, plan));
   if (!plan->hasAlgorithm)
     return multiplyByBlas(stream, shape, a, b, c);
   void *workspace = nullptr;

@@ -24,7 +24,7 @@ struct GroupMember {
 /// The products of one device, for all of its streams and any thread. 16-bit types and f32 are summed in f32.
 class Products {
 public:
-  static Status create(bool tf32, int64_t workspaceBytes, Products &products);
+  static Status create(bool tf32, int64_t workspaceBytes, int multiProcessors, Products &products);
 
   /// Sets the choices before the first product. `number`, from 1, selects one of cuBLASLt's proposals for all products,
   /// or the last if there are fewer. With 0, products take the measured algorithm, or the first proposal.
@@ -41,10 +41,11 @@ public:
                           int64_t streams);
 
 private:
-  /// A product, with the alignments on which the choice of an algorithm also depends.
+  /// A product, with what the choice of an algorithm also depends on.
   struct Key {
     ProductShape shape;
     uint32_t alignments[3];
+    int leftProcessors = 0; ///< multiprocessors that it does not use
     auto operator<=>(const Key &) const = default;
   };
   /// cuBLASLt's description of a product.
@@ -67,6 +68,7 @@ private:
 
   bool tf32 = false;
   int64_t workspaceBytes = 0;
+  int multiProcessors = 0;
   Owned<cublasLtHandle_t, cublasLtDestroy> lt;
   Owned<cublasHandle_t, cublasDestroy> blas;
   std::unique_ptr<std::mutex> mutex; ///< guards the plans, and `blas`, which has a stream

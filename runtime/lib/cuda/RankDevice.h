@@ -20,7 +20,7 @@ class RankDevice : public CudaDevice {
 public:
   Status launch(int64_t, int64_t stream, const Call &call) override {
     Lane &lane = laneOf(stream);
-    lane.context.isBesideTransfer = overlaps.noteCall(call.op, stream);
+    lane.context.leftProcessors = overlaps.noteCall(call.op, stream) ? lanes->device().transferProcessors : 0;
     return lanes->run(lane, call);
   }
   Status record(int64_t rank, int64_t event, int64_t stream) override;

@@ -192,26 +192,42 @@ TEST(CudaProductsTest, GroupedKernelsLeaveRoomForTransfers) {
                                         filledOperand(MOERT_BF16, {30, 8}, 9)};
     expectAlike(Kind::GroupedMatmul, operands, [=](Kernels &kernels, const Views &v) {
       if (auto *device = dynamic_cast<CudaKernels *>(&kernels))
-        device->where().stream.isBesideTransfer = isBeside;
+        device->where().stream.leftProcessors = isBeside;
       return kernels.groupedMatmul(v[0], v[1], v[2], v[3], false);
     });
-    // The emulated device has two multiprocessors, of which a transfer gets at most half.
+    // The emulated device has two multiprocessors.
     EXPECT_EQ(emulation::lastGroupedProcessors(), isBeside ? 1 : 2);
+  }
+}
+
+TEST(CudaProductsTest, DenseProductsLeaveRoomForTransfers) {
+  for (bool isBeside : {false, true}) {
+    const std::vector<Operand> operands{randomOperand(MOERT_BF16, {32, 16}, 1, kDeviation),
+                                        randomOperand(MOERT_BF16, {16, 8}, 2, kDeviation),
+                                        filledOperand(MOERT_BF16, {32, 8}, 9)};
+    expectAlike(Kind::Matmul, operands, [=](Kernels &kernels, const Views &v) {
+      if (auto *device = dynamic_cast<CudaKernels *>(&kernels))
+        device->where().stream.leftProcessors = isBeside;
+      return kernels.matmul(v[0], v[1], v[2], false, false);
+    });
+    EXPECT_EQ(emulation::lastLtProcessors(), isBeside ? 1 : 0);
   }
 }
 
 TEST(CudaProductsTest, MultiprocessorsForTransfers) {
   DeviceOptions options = testOptions();
   DeviceContext device;
-  for (auto [text, count] : {std::pair("", 1), {"0", 0}, {"24", 1}}) {
+  for (auto [text, count] : {std::pair("", 1), {"0", 0}}) {
     options.transferProcessors = text;
     ASSERT_TRUE(DeviceContext::create(options, device).ok());
     EXPECT_EQ(device.transferProcessors, count) << text;
   }
-  for (const char *text : {"7", "-2", "many", "4 "}) {
+  for (const char *text : {"7", "-2", "24", "many", "4 "}) {
     options.transferProcessors = text;
     EXPECT_EQ(DeviceContext::create(options, device).message,
-              std::string("MOERT_TRANSFER_SMS: expected an even number of multiprocessors but got '") + text + "'");
+              std::string("MOERT_TRANSFER_SMS: expected an even number of multiprocessors from 0 to 1, half of the "
+                          "device's, but got '") +
+                  text + "'");
   }
 }
 

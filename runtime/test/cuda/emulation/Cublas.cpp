@@ -20,6 +20,7 @@ struct cublasLtMatmulDescOpaque {
   cublasComputeType_t compute;
   cudaDataType_t scale;
   int32_t transposeA = CUBLAS_OP_N, transposeB = CUBLAS_OP_N;
+  int32_t processors = 0; ///< 0: all
 };
 struct cublasLtMatrixLayoutOpaque {
   cudaDataType_t type;
@@ -300,8 +301,9 @@ cublasStatus_t cublasDgemmGroupedBatched(cublasHandle_t handle, const cublasOper
                         reinterpret_cast<void *const *>(const_cast<double **>(c)), leadingC, groups, groupSize);
 }
 
-static std::atomic<int> lastAlgorithm = 0;
+static std::atomic<int> lastAlgorithm = 0, lastProcessors = 0;
 int moert::emulation::lastLtAlgorithm() { return lastAlgorithm; }
+int moert::emulation::lastLtProcessors() { return lastProcessors; }
 
 static bool isAlgorithm(const cublasLtMatmulAlgo_t &algo) {
   return algo.data[0] >= 1 && algo.data[0] <= moert::emulation::kLtAlgorithms;
@@ -327,7 +329,15 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute,
                                               const void *value, size_t bytes) {
-  return set(attribute == CUBLASLT_MATMUL_DESC_TRANSA ? desc->transposeA : desc->transposeB, value, bytes);
+  switch (attribute) {
+  case CUBLASLT_MATMUL_DESC_TRANSA:
+    return set(desc->transposeA, value, bytes);
+  case CUBLASLT_MATMUL_DESC_TRANSB:
+    return set(desc->transposeB, value, bytes);
+  case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
+    return set(desc->processors, value, bytes);
+  }
+  return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type, uint64_t rows,
@@ -410,6 +420,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   if (!isValid || !isAlgorithm(*algo) || (workspaceBytes > 0 && !workspace))
     return CUBLAS_STATUS_INVALID_VALUE;
   lastAlgorithm = static_cast<int>(algo->data[0]);
+  lastProcessors = desc->processors;
   p.alpha = scalar(alpha, p.scale);
   p.beta = scalar(beta, p.scale);
   auto run = [=, layoutA = *layoutA, layoutB = *layoutB, layoutC = *layoutC, layoutD = *layoutD] {

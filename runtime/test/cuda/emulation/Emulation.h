@@ -28,10 +28,11 @@ void setCudnnRefuses(bool refuses);
 void setCudnnBytes(int64_t bytes);
 /// Multiprocessors that the last grouped kernel of CUTLASS was launched for.
 int lastGroupedProcessors();
-/// Number of cuBLASLt's algorithms, which are numbered from 1 on, and the algorithm of its last product. All compute
-/// alike.
+/// Number of cuBLASLt's algorithms, which are numbered from 1 on and compute alike. The algorithm of its last product,
+/// and the multiprocessors that it was planned for, or 0.
 constexpr int kLtAlgorithms = 3;
 int lastLtAlgorithm();
+int lastLtProcessors();
 /// Number of NCCL's current communicators, and of all that were ever made.
 int64_t communicators();
 int64_t communicatorsMade();
