@@ -3,7 +3,8 @@
 #include "Module.h"
 #include "Plan.h"
 
-#include <nanobind/ndarray.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -17,8 +18,9 @@ using namespace nb::literals;
 namespace moeplan::python {
 namespace {
 
-/// Dense memory of any type, by DLPack or the buffer protocol, without a copy.
-using Array = nb::ndarray<nb::c_contig>;
+/// Address and bytes of memory of the caller. DLPack would give the same, but PyTorch may make CUDA's default stream
+/// wait for the current one whenever it exports a tensor.
+using Memory = std::pair<uintptr_t, int64_t>;
 
 /// Functions of Python by which a world meets other processes.
 class Caller {
@@ -26,6 +28,8 @@ public:
   virtual ~Caller() = default;
   virtual void addTo(moert_world_config &config) const = 0;
   virtual bool onDevice() const = 0;
+  /// Sets the cudaStream_t of the next step. It has no effect on the host.
+  virtual void setStream(uintptr_t) {}
 
 protected:
   /// Runs `body` and returns 0, or 1 after an exception whose text is kept.
@@ -34,6 +38,10 @@ protected:
     try {
       body();
       return 0;
+    } catch (const nb::python_error &caught) {
+      // A traceback, as in what(), would hide the text.
+      error = std::string(nb::str(caught.type().attr("__name__")).c_str()) + ": " + nb::str(caught.value()).c_str();
+      return 1;
     } catch (const std::exception &caught) {
       error = caught.what();
       return 1;
@@ -98,31 +106,29 @@ private:
   moert_communicator table;
 };
 
-/// Python functions as a moert_cuda_caller. They return addresses, as integers.
+/// A stream, and a Python function that returns the address of a communicator, as a moert_cuda_caller.
 class CudaCaller final : public Caller {
 public:
-  CudaCaller(int64_t rank, int64_t ranks, nb::callable stream, nb::callable communicator)
-      : stream(std::move(stream)), communicator(std::move(communicator)), table{sizeof table,
-                                                                                MOERT_CUDA_CALLER_VERSION,
-                                                                                static_cast<Caller *>(this),
-                                                                                rank,
-                                                                                ranks,
-                                                                                getStream,
-                                                                                getCommunicator,
-                                                                                getError} {}
+  CudaCaller(int64_t rank, int64_t ranks, nb::callable communicator)
+      : communicator(std::move(communicator)), table{sizeof table,
+                                                     MOERT_CUDA_CALLER_VERSION,
+                                                     static_cast<Caller *>(this),
+                                                     rank,
+                                                     ranks,
+                                                     getStream,
+                                                     getCommunicator,
+                                                     getError} {}
 
   void addTo(moert_world_config &config) const override {
     config.backend = "cuda";
     config.cuda_caller = &table;
   }
   bool onDevice() const override { return true; }
+  void setStream(uintptr_t address) override { stream = address; }
 
 private:
   static void *getStream(void *context) {
-    auto &self = static_cast<CudaCaller &>(*static_cast<Caller *>(context));
-    uintptr_t address = 0;
-    self.guarded([&] { address = nb::cast<uintptr_t>(self.stream()); });
-    return reinterpret_cast<void *>(address);
+    return reinterpret_cast<void *>(static_cast<CudaCaller &>(*static_cast<Caller *>(context)).stream);
   }
   static void *getCommunicator(void *context, const moert_members *members) {
     auto &self = static_cast<CudaCaller &>(*static_cast<Caller *>(context));
@@ -131,7 +137,8 @@ private:
     return reinterpret_cast<void *>(address);
   }
 
-  nb::callable stream, communicator;
+  nb::callable communicator;
+  uintptr_t stream = 0;
   moert_cuda_caller table;
 };
 
@@ -158,18 +165,25 @@ public:
     world.reset();
   }
 
-  double run(const std::vector<Array> &values, const std::vector<Array> &arenas) {
+  double run(const std::vector<Memory> &values, const std::vector<Memory> &arenas, uintptr_t stream) {
     nb::gil_scoped_release release;
     std::lock_guard lock(mutex);
     for (size_t i = 0; i < arenas.size(); ++i)
-      check(moert_world_bind_arena(world.get(), rank, static_cast<int32_t>(i), arenas[i].data(),
-                                   static_cast<int64_t>(arenas[i].nbytes())));
+      check(moert_world_bind_arena(world.get(), rank, static_cast<int32_t>(i),
+                                   reinterpret_cast<void *>(arenas[i].first), arenas[i].second));
     for (size_t i = 0; i < values.size(); ++i)
-      check(moert_world_bind(world.get(), rank, static_cast<int64_t>(i), values[i].data(),
-                             static_cast<int64_t>(values[i].nbytes())));
+      check(moert_world_bind(world.get(), rank, static_cast<int64_t>(i), reinterpret_cast<void *>(values[i].first),
+                             values[i].second));
+    caller->setStream(stream);
     double seconds = 0;
     check(moert_world_run(world.get(), caller->onDevice() ? nullptr : &seconds));
     return seconds;
+  }
+
+  void wait() {
+    nb::gil_scoped_release release;
+    std::lock_guard lock(mutex);
+    check(moert_world_wait(world.get()));
   }
 
 private:
@@ -207,25 +221,24 @@ void registerWorld(nb::module_ &module) {
           "memoryviews.")
       .def_static(
           "on_cuda",
-          [](const Plan &plan, int64_t variant, int64_t rank, int64_t ranks, nb::callable stream,
-             nb::callable communicator, bool verify) {
-            auto caller = std::make_unique<CudaCaller>(rank, ranks, std::move(stream), std::move(communicator));
+          [](const Plan &plan, int64_t variant, int64_t rank, int64_t ranks, nb::callable communicator, bool verify) {
+            auto caller = std::make_unique<CudaCaller>(rank, ranks, std::move(communicator));
             return std::make_unique<World>(plan, variant, rank, std::move(caller), 0, verify);
           },
-          "plan"_a, "variant"_a, "rank"_a, "ranks"_a, "stream"_a, "communicator"_a, "verify"_a = false,
-          nb::sig(
-              "def on_cuda(plan: Plan, variant: int, rank: int, ranks: int, stream: "
-              "collections.abc.Callable[[], int], communicator: collections.abc.Callable[[list[int]], int], verify: "
-              "bool = False) -> World"),
-          "`stream()` is the address of the cudaStream_t on which a step runs, and `communicator(ranks)` that of the "
-          "ncclComm_t of `ranks`.")
-      .def("run", &World::run, "values"_a, "arenas"_a,
-           nb::sig("def run(self, values: collections.abc.Sequence[typing.Any], arenas: "
-                   "collections.abc.Sequence[typing.Any]) -> float"),
-           "Runs the program on its arguments and then its results, in the order of the plan's metadata, and with "
-           "arenas of at least the bytes that it says, device and host_pinned. All are dense; nothing is copied. "
-           "Returns "
-           "the seconds that it took, or 0 on a GPU, where it only enqueues the step.");
+          "plan"_a, "variant"_a, "rank"_a, "ranks"_a, "communicator"_a, "verify"_a = false,
+          nb::sig("def on_cuda(plan: Plan, variant: int, rank: int, ranks: int, communicator: "
+                  "collections.abc.Callable[[list[int]], int], verify: bool = False) -> World"),
+          "`communicator(ranks)` is the address of the ncclComm_t of `ranks`. The world is on the current device.")
+      .def("run", &World::run, "values"_a, "arenas"_a, "stream"_a = 0,
+           nb::sig("def run(self, values: collections.abc.Sequence[tuple[int, int]], arenas: "
+                   "collections.abc.Sequence[tuple[int, int]], stream: int = 0) -> float"),
+           "Runs the program on the addresses and bytes of its arguments and then its results, in the order of the "
+           "plan's metadata, and of arenas of at least the bytes that it says, device and host_pinned. All are dense; "
+           "nothing is copied. `stream` is the address of the cudaStream_t on which the step runs, 0 for the default "
+           "stream. Returns the seconds that it took, or 0 on a GPU, where it only enqueues the step.")
+      .def("wait", &World::wait, nb::sig("def wait(self) -> None"),
+           "Waits for the last step. Errors that only the device finds, and that no later step has returned, are "
+           "those of this call.");
 }
 
 } // namespace moeplan::python

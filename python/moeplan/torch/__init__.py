@@ -6,8 +6,12 @@ library transformers. docs/PyTorch.md describes both.
 
 import os
 
+import torch.distributed as dist
+
 # NCCL must start a plan's simultaneous exchanges of several groups in the order of the program. It reads this variable when it starts.
-os.environ.setdefault("NCCL_LAUNCH_ORDER_IMPLICIT", "1")
+# An earlier process group may have started it. Plans that need the order are then refused.
+if not (dist.is_available() and dist.is_initialized()):
+    os.environ.setdefault("NCCL_LAUNCH_ORDER_IMPLICIT", "1")
 
 from ._balance import load_balancing_loss  # noqa: E402
 from ._checkpoint import full_state_dict, load_full_state_dict  # noqa: E402

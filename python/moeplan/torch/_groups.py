@@ -72,18 +72,17 @@ class Processes:
         if parts:
             dist.all_gather(parts, _bytes(send), group=self._find(tuple(ranks)))
 
-    def stream(self) -> int:
-        """Address of the cudaStream_t of torch's current stream."""
-        return torch.cuda.current_stream().cuda_stream
-
     def communicator(self, ranks: List[int]) -> int:
-        """Address of the ncclComm_t of these ranks, which torch makes with the first collective."""
+        """Address of the ncclComm_t of these ranks for the current device, which torch makes with the first collective."""
         group = self._find(tuple(ranks))
         backend = group._get_backend(torch.device("cuda"))
         if not hasattr(backend, "_comm_ptr"):
             raise RuntimeError(f"expected a process group of NCCL, in a version of torch that gives its communicator, but got {backend}")
         dist.all_reduce(torch.zeros(1, device="cuda"), group=group)
-        return backend._comm_ptr()
+        address = backend._comm_ptr()
+        if not address:
+            raise RuntimeError(f"{backend} has no communicator for GPU {torch.cuda.current_device()} after a collective")
+        return address
 
     def check_alike(self, what: str, text: str) -> None:
         """Raises an error on all processes if they do not all have the same text."""

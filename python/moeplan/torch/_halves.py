@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import logging
 import os
 import threading
-from typing import Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Callable, ContextManager, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -24,19 +25,38 @@ _log = logging.getLogger("moeplan")
 # Makes programs of a process run one at a time, or one after another on a stream of a GPU. They share the memory of values that no program
 # keeps.
 _running = threading.Lock()
-_scratch: Dict[Tuple[str, int], torch.Tensor] = {}
+_scratch: Dict[Tuple[str, torch.device, int], torch.Tensor] = {}
 
 
-def _get_scratch(kind: str, size: int, device: torch.device) -> torch.Tensor:
-    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    memory = _scratch.get((kind, stream))
+def _find_device(device: Union[str, torch.device]) -> torch.device:
+    """The device that tensors name. `cuda` is the current GPU."""
+    found = torch.device(device)
+    if found.type not in ("cpu", "cuda"):
+        raise ValueError(f"expected device='cpu' or 'cuda' but got '{device}'")
+    if found.type == "cpu":
+        return torch.device("cpu")
+    return torch.device("cuda", torch.cuda.current_device() if found.index is None else found.index)
+
+
+def _made_current(device: torch.device) -> ContextManager[object]:
+    """Makes a GPU the current one for a while, as the runtime and communicators of torch expect."""
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
+def _get_scratch(kind: str, size: int, device: torch.device, stream: int) -> torch.Tensor:
+    memory = _scratch.get((kind, device, stream))
     if memory is None or memory.numel() < size:
         place = torch.device("cpu") if kind == "host_pinned" else device
         whole = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=place,
                             pin_memory=kind == "host_pinned" and device.type == "cuda")
         begin = -whole.data_ptr() % _ALIGNMENT
-        memory = _scratch[kind, stream] = whole[begin : begin + size]
+        memory = _scratch[kind, device, stream] = whole[begin : begin + size]
     return memory
+
+
+def _place_of(tensor: torch.Tensor) -> Tuple[int, int]:
+    """Address and bytes of a dense tensor."""
+    return tensor.data_ptr(), tensor.numel() * tensor.element_size()
 
 
 def digest_of(path: str) -> str:
@@ -53,21 +73,25 @@ def _take(tensor: torch.Tensor) -> torch.Tensor:
 class Half:
     """One of the two programs on one rank, with the plan's `arguments` and `results`."""
 
-    def __init__(self, plan: Plan, number: int, processes: Processes, device: str, workers: int, verify: bool) -> None:
+    def __init__(self, plan: Plan, number: int, processes: Processes, device: torch.device, workers: int, verify: bool) -> None:
         (program,) = plan.variants[number].programs
         self._device = device
+        self._has_failed = False
         self.arguments: Tuple[Value, ...] = program.arguments
         self.results: Tuple[Value, ...] = program.results
         self._arenas = program.arenas
-        if device == "cuda":
-            self._world = _runtime.World.on_cuda(plan.handle, number, processes.rank, processes.size, processes.stream,
-                                                 processes.communicator, verify)
+        if device.type == "cuda":
+            with _made_current(device):
+                self._world = _runtime.World.on_cuda(plan.handle, number, processes.rank, processes.size, processes.communicator, verify)
         else:
             self._world = _runtime.World.on_host(plan.handle, number, processes.rank, processes.size, processes.all_to_all,
                                                  processes.all_gather, workers, verify)
 
     def close(self) -> None:
-        self._world = None
+        """Waits for steps on a GPU. What only the device found is an error here, if no step has returned one."""
+        world, self._world = self._world, None
+        if world is not None and self._device.type == "cuda" and not self._has_failed:
+            world.wait()
 
     def empty_results(self, like: torch.Tensor) -> List[torch.Tensor]:
         return [like.new_empty(value.local_shape, dtype=_TYPES[value.dtype]) for value in self.results]
@@ -76,21 +100,27 @@ class Half:
         if self._world is None:
             raise Error("the plan is closed")
         for value, tensor in zip(self.arguments, arguments):
-            if tuple(tensor.shape) != value.local_shape or tensor.dtype != _TYPES[value.dtype] or tensor.device.type != self._device:
+            if tuple(tensor.shape) != value.local_shape or tensor.dtype != _TYPES[value.dtype] or tensor.device != self._device:
                 raise TypeError(f"'{value.name}': expected a {value.dtype} tensor of shape {list(value.local_shape)} on {self._device} but "
                                 f"got {tensor.dtype}, {list(tensor.shape)}, {tensor.device}")
         results = self.empty_results(arguments[0])
+        # torch's allocator gives the memory of copies to later work of this stream only.
         values = [_take(tensor) for tensor in arguments] + results
-        with _running:
-            arenas = [_get_scratch(kind, self._arenas[kind], arguments[0].device) for kind in ("device", "host_pinned")]
-            self._world.run(values, arenas)
+        with _running, _made_current(self._device):
+            stream = torch.cuda.current_stream(self._device).cuda_stream if self._device.type == "cuda" else 0
+            arenas = [_get_scratch(kind, self._arenas[kind], self._device, stream) for kind in ("device", "host_pinned")]
+            try:
+                self._world.run([_place_of(tensor) for tensor in values], [_place_of(tensor) for tensor in arenas], stream)
+            except Error:
+                self._has_failed = True
+                raise
         return results
 
 
 class Pair:
     """The forward and the backward for one shape of the input."""
 
-    def __init__(self, plan: Plan, number: int, processes: Processes, device: str, workers: int, verify: bool) -> None:
+    def __init__(self, plan: Plan, number: int, processes: Processes, device: torch.device, workers: int, verify: bool) -> None:
         self.variant: Variant = plan.variants[number]
         self.forward = Half(plan, number, processes, device, workers, verify)
         self.backward = Half(plan, number + 1, processes, device, workers, verify)
@@ -120,14 +150,14 @@ class Pair:
 
 class Halves:
     """A plan of `moe-compile --halves` on one rank of `process_group`. Layers of one shape share it: a rank runs one of them at a time,
-    and keeps no values between calls. `device` ("cpu" or "cuda") has its tensors. `workers` threads run kernels on CPUs. With `verify`
-    it checks that values are equal if the plan assumes so, and makes shadows if a layer may have some, even if none pays. All ranks make
-    it alike."""
+    and keeps no values between calls. `device` has its tensors: "cpu", or a GPU such as "cuda:1" ("cuda": the current one). `workers`
+    threads run kernels on CPUs. With `verify` it checks that values are equal if the plan assumes so, and makes shadows if a layer may
+    have some, even if none pays. All ranks make it alike."""
 
     _all: List["Halves"] = []
 
     def __init__(self, plan: Union[str, "os.PathLike[str]", Plan], process_group: Optional["torch.distributed.ProcessGroup"] = None,
-                 device: str = "cpu", workers: int = 1, verify: bool = False) -> None:
+                 device: Union[str, torch.device] = "cpu", workers: int = 1, verify: bool = False) -> None:
         self.plan = plan if isinstance(plan, Plan) else Plan(plan)
         first = self.plan.variants[0]
         if first.half is None:
@@ -135,7 +165,7 @@ class Halves:
         self.processes = Processes(process_group)
         if first.world != self.processes.size:
             raise Error(f"'{self.plan.path}' is for {first.world} ranks, but there are {self.processes.size} processes")
-        self.device = torch.device(device).type
+        self.device = _find_device(device)
         self._workers, self._verify = workers, verify
         #: Pairs by the rows of the input on this rank, the first if there are several for one shape.
         self.pairs: Dict[int, Pair] = {}
@@ -148,18 +178,25 @@ class Halves:
 
     def add(self, plan: Plan) -> None:
         """Adds the shapes of a plan of the same layer and groups."""
-        self.processes.check_alike("plan", digest_of(plan.path))
+        with _made_current(self.device):
+            self.processes.check_alike("plan", digest_of(plan.path))
         self.processes.prepare([group for variant in plan.variants for group in variant.groups])
         for number in range(0, len(plan.variants), 2):
             pair = Pair(plan, number, self.processes, self.device, self._workers, self._verify)
             self.pairs.setdefault(pair.input.local_shape[0], pair)
 
     def close(self) -> None:
-        """Ends the plan's threads, and releases the process group. Layers cannot run any more. May be called again."""
-        for pair in self.pairs.values():
-            pair.forward.close()
-            pair.backward.close()
+        """Waits for steps, ends the plan's threads, and releases the process group. Layers cannot run any more. Call it before
+        torch.distributed.destroy_process_group, which ends the communicators. May be called again."""
+        errors = []
+        for half in [half for pair in self.pairs.values() for half in (pair.forward, pair.backward)]:
+            try:
+                half.close()
+            except Error as error:
+                errors.append(error)
         self.processes.close()
+        if errors:
+            raise errors[0]
 
     def __deepcopy__(self, memo: Dict[int, object]) -> "Halves":
         # Copies of a layer share the plan.

@@ -86,7 +86,7 @@ class PlanModule(torch.nn.Module):
     """
 
     def __init__(self, plan: Union[str, "os.PathLike[str]", Plan, Halves], process_group: Optional["torch.distributed.ProcessGroup"] = None,
-                 *, device: str = "cpu", gradients: str = "mean", aux_loss: bool = False, workers: int = 1, seed: int = 0) -> None:
+                 *, device: Union[str, torch.device] = "cpu", gradients: str = "mean", aux_loss: bool = False, workers: int = 1, seed: int = 0) -> None:
         super().__init__()
         self.halves = plan if isinstance(plan, Halves) else Halves(plan, process_group, device, workers)
         if gradients not in ("mean", "sum"):

@@ -111,7 +111,7 @@ def replace_moe(model: torch.nn.Module, plan: Union[str, "os.PathLike[str]", Pla
         if plan is None:
             options.setdefault("dtype", _name_of(next(model.parameters()).dtype))
             plan = _compile_for_all(config, processes, folder, options)
-        halves = Halves(plan, process_group, next(model.parameters()).device.type, workers, verify)
+        halves = Halves(plan, process_group, next(model.parameters()).device, workers, verify)
     if not options:
         _check_layers(config, halves.plan, processes)
     else:
