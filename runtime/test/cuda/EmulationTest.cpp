@@ -222,6 +222,20 @@ TEST(EmulationTest, NothingRunsBeforeSomebodyWaits) {
   EXPECT_CUDA(cudaFreeHost(value));
 }
 
+TEST(EmulationTest, MemoryIsFreedInTheOrderOfItsStream) {
+  const size_t before = allocatedBytes();
+  Stream stream;
+  void *data = nullptr;
+  EXPECT_CUDA(cudaMallocAsync(&data, 1000, stream));
+  EXPECT_CUDA(launch(store, dim3(1), dim3(1), 0, stream, static_cast<int *>(data), 3));
+  EXPECT_CUDA(cudaFreeAsync(data, stream));
+  EXPECT_EQ(allocatedBytes(), before + 1000);
+  EXPECT_CUDA(cudaStreamSynchronize(stream));
+  EXPECT_EQ(allocatedBytes(), before);
+  EXPECT_EQ(cudaFreeAsync(data, stream), cudaErrorInvalidValue);
+  static_cast<void>(cudaGetLastError());
+}
+
 TEST(EmulationTest, EventsTellTime) {
   Event begin(cudaEventDefault), end(cudaEventDefault), mute;
   EXPECT_CUDA(cudaEventRecord(begin));

@@ -77,6 +77,13 @@ cudaError_t allocate(void **data, size_t bytes, int device, bool isOrdered = fal
   return cudaSuccess;
 }
 
+/// Frees an allocation. The caller holds the machine's mutex.
+void freeNow(std::map<char *, Allocation>::iterator found) {
+  usedBytes[found->second.device] -= found->second.bytes;
+  std::free(found->first);
+  allocations.erase(found);
+}
+
 cudaError_t release(void *data, bool isPinned) {
   Machine &machine = Machine::get();
   Lock lock(machine.mutex);
@@ -88,9 +95,7 @@ cudaError_t release(void *data, bool isPinned) {
   if (cudaError_t error = machine.checkUnsafe(); error != cudaSuccess)
     return noted(error);
   machine.drain();
-  usedBytes[found->second.device] -= found->second.bytes;
-  allocations.erase(found);
-  std::free(data);
+  freeNow(found);
   return cudaSuccess;
 }
 
@@ -288,6 +293,14 @@ cudaError_t cudaMallocAsync(void **data, size_t bytes, cudaStream_t stream) {
       return noted(cudaErrorInvalidResourceHandle);
   }
   return allocate(data, bytes, currentDevice(), true);
+}
+cudaError_t cudaFreeAsync(void *data, cudaStream_t stream) {
+  Machine &machine = Machine::get();
+  Lock lock(machine.mutex);
+  auto found = allocations.find(static_cast<char *>(data));
+  if (found == allocations.end() || found->second.device < 0)
+    return noted(cudaErrorInvalidValue);
+  return noted(machine.enqueue(machine.resolve(stream), [found] { freeNow(found); }));
 }
 cudaError_t cudaFree(void *data) { return release(data, false); }
 cudaError_t cudaMallocHost(void **data, size_t bytes) { return allocate(data, bytes, -1); }

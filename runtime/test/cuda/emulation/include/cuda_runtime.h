@@ -147,6 +147,7 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 cudaError_t cudaMalloc(void **data, size_t bytes);
 cudaError_t cudaFree(void *data);
 cudaError_t cudaMallocAsync(void **data, size_t bytes, cudaStream_t stream);
+cudaError_t cudaFreeAsync(void *data, cudaStream_t stream);
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device);
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void *value);
 cudaError_t cudaMallocHost(void **data, size_t bytes);
