@@ -5,8 +5,13 @@
 namespace moert::cuda {
 
 Status check(ncclResult_t result, const char *what, ncclComm_t comm) {
-  if (result == ncclSuccess || result == ncclInProgress)
+  if (result == ncclSuccess)
     return {};
+  // Work that NCCL has not enqueued yet would run after later work of its stream.
+  if (result == ncclInProgress)
+    return Status::error(MOERT_ERROR_UNSUPPORTED, what,
+                         " returned before its end; expected a blocking communicator (NCCL_COMM_BLOCKING=1; in PyTorch "
+                         "TORCH_NCCL_USE_COMM_NONBLOCKING=0)");
   std::string last = ncclGetLastError(comm);
   return Status::error(MOERT_ERROR_INTERNAL, what, ": ", ncclGetErrorString(result),
                        (last.empty() ? "" : " (" + last + ")"), "; NCCL_DEBUG=INFO says more");

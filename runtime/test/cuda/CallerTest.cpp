@@ -459,6 +459,19 @@ TEST_F(CallerAloneTest, ErrorsOfNcclComeByTheNextStep) {
   abort();
 }
 
+// NCCL would enqueue the transfer later, after the step's next work.
+TEST_F(CallerAloneTest, CommunicatorsMustBlock) {
+  rank.use();
+  ASSERT_EQ(rank.create(plan), MOERT_OK) << moert_last_error();
+  rank.bind(plan);
+  for (ncclComm_t comm : rank.comms)
+    emulation::setNonblocking(comm);
+  EXPECT_EQ(moert_world_run(rank.world, nullptr), MOERT_ERROR_UNSUPPORTED);
+  EXPECT_THAT(moert_last_error(), HasSubstr("ncclAllGather returned before its end; expected a blocking communicator "
+                                            "(NCCL_COMM_BLOCKING=1; in PyTorch TORCH_NCCL_USE_COMM_NONBLOCKING=0)"));
+  abort();
+}
+
 // Other ranks have enqueued collectives that this rank has not.
 TEST_F(CallerAloneTest, AnErrorOfTheHostStays) {
   rank.use();

@@ -38,6 +38,8 @@ int64_t communicators();
 int64_t communicatorsMade();
 /// Makes NCCL find an error in the background.
 void failCommunicator(ncclComm *comm);
+/// Makes transfers of a communicator return before they are enqueued.
+void setNonblocking(ncclComm *comm);
 
 } // namespace moert::emulation
 

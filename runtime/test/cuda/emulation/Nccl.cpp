@@ -40,7 +40,7 @@ bool isVerbose() {
 struct State {
   std::string id;
   int size = 1, rank = 0, splits = 0, windows = 0;
-  bool aborted = false, failed = false;
+  bool aborted = false, failed = false, isBlocking = true;
   bool mayUseEngines = false, hasEngines = false; ///< by CTAPolicy, and after their start
   std::atomic<int64_t> captured = 0;              ///< transfers in graphs that exist
   std::map<int, int64_t> sent, received;          ///< number of messages, by member
@@ -220,11 +220,14 @@ ncclResult_t flush() {
     if (error == cudaSuccess)
       error = machine.enqueue(machine.resolve(one->stream), [one] { send(*one); });
   }
-  for (const auto &one : all)
+  bool isBlocking = true;
+  for (const auto &one : all) {
+    isBlocking &= one->state->isBlocking;
     if (error == cudaSuccess)
       error =
           machine.enqueue(machine.resolve(one->stream), [one] { receive(*one); }, [one] { return hasArrived(*one); });
-  return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+  }
+  return error != cudaSuccess ? ncclUnhandledCudaError : isBlocking ? ncclSuccess : ncclInProgress;
 }
 
 size_t sizeOf(ncclDataType_t type) {
@@ -316,6 +319,8 @@ void failCommunicator(ncclComm *comm) {
   Lock lock(Machine::get().mutex);
   comm->state->failed = true;
 }
+
+void setNonblocking(ncclComm *comm) { comm->state->isBlocking = false; }
 
 } // namespace moert::emulation
 
