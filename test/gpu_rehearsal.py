@@ -210,6 +210,20 @@ class Rehearsal(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertEqual({step["state"] for step in self.get_steps("hanging-results", 2).values()}, {"timed out"})
 
+    def test_8_a_table_that_is_cut_off_is_kept(self):
+        folder, table = self.copy_folder("cut-off"), '{"moert_products": 1, "choices": []}'
+        about = read_json(os.path.join(folder, "pack.json"))
+        with open(os.path.join(folder, "pack.json"), "w", encoding="utf-8") as file:
+            json.dump({**about, "emulated": False}, file)
+        with open(os.path.join(folder, "bin", "moe-calibrate"), "w", encoding="utf-8") as file:
+            file.write("#!/usr/bin/env bash\n"
+                       f"for word; do [[ $word != --products=* ]] || echo '{table}' > \"${{word#*=}}\"; done\nread -r -t 100 <> <(:)\n")
+        tools = self.make_path("with-gpu", nvidia_smi="#!/usr/bin/env bash\necho GPU 0\n")
+        done = self.run_call(2, "cut-off-results", "--only=^products", "--longest=1", folder=folder, tools=tools)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual(self.get_steps("cut-off-results", 2)["products"]["state"], "timed out")
+        self.assertEqual(read_json(self.path("cut-off-results", "products.json")), json.loads(table))
+
     def test_8_no_device_is_no_success(self):
         done = self.run_call(1, "no-device", "--only=kernels|preflight", CUDA_EMULATION_DEVICES="0")
         self.assertEqual(done.returncode, 1, done.stdout)

@@ -285,9 +285,9 @@ class Session:
         return [records[step.name] for step in steps if step.name in records]
 
     def keep_measured(self, record):
-        """Keeps files of moe-calibrate that other programs read."""
+        """Keeps files of moe-calibrate that other programs read. They are complete, also if their step was cut off."""
         name = {"calibrate": "profile", "products": "products"}.get(record["step"])
-        if name and record["state"] == "passed":
+        if name in record.get("figures", {}):
             with open(os.path.join(self.results, name + ".json"), "w", encoding="utf-8") as file:
                 json.dump(record["figures"][name], file, indent=2)
                 file.write("\n")

@@ -139,7 +139,7 @@ def list_cases(pack):
 
 
 def list_layers(pack):
-    yield Step("products", [pack.bin("moe-calibrate"), "--products={work}/products.json", "--backend=cuda"], 75, figures.take_products, 45,
+    yield Step("products", [pack.bin("moe-calibrate"), "--products={work}/products.json", "--backend=cuda", "--limit=60"], 75, figures.take_products, 45,
                left_out="the emulation has too little memory" if pack.is_emulated else "")
     for name, shapes, timeout, expected in (("layer", ["--tokens=4096"], 110, 80), ("layer-8192", ["--shape=qwen3", "--tokens=8192"], 40, 20)):
         flags = pack.choose(shapes, ["--worker=cuda_layer_emulated", "--shape=tiny", "--tokens=32", "--steps=1"])

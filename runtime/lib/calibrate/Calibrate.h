@@ -6,6 +6,8 @@
 #include "calibrate/Profile.h"
 #include "core/ProcessPlace.h"
 
+#include <limits>
+
 namespace moert::calibrate {
 
 /// Sizes to measure on a device. The largest keep all of a GPU busy.
@@ -21,9 +23,11 @@ struct DeviceSizes {
 
 struct Settings {
   std::string backend = "host";
-  int64_t workers = 0;              ///< processors of the profile of a host; 0: one for each core
-  DeviceSizes device;               ///< sizes of other backends; the host has its own
-  bool quick = false;               ///< whether to measure fewer points with fewer repetitions
+  int64_t workers = 0; ///< processors of the profile of a host; 0: one for each core
+  DeviceSizes device;  ///< sizes of other backends; the host has its own
+  bool quick = false;  ///< whether to measure fewer points with fewer repetitions
+  /// Seconds after which no further product is measured for a table of methods.
+  double limit = std::numeric_limits<double>::infinity();
   std::ostream *progress = nullptr; ///< output for progress, or null
 
   bool isDevice() const { return backend != "host"; }

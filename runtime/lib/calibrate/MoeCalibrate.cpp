@@ -43,8 +43,17 @@ template <class Fits> std::string fitText(const char *what, const Fits &fits) {
   return text;
 }
 
-/// Whether the output can be written, which is checked before minutes of measurement.
-bool isWritable(const std::string &output) { return output == "-" || std::ofstream(output, std::ios::app).is_open(); }
+/// Whether the output can be written, which is checked before minutes of measurement. Only a file beside a table is
+/// touched, because a table is complete at any time.
+bool isWritable(const std::string &output, bool isTable) {
+  if (output == "-")
+    return true;
+  const std::string touched = isTable ? output + ".new" : output;
+  const bool isOpen = std::ofstream(touched, std::ios::app).is_open();
+  if (isTable && isOpen)
+    std::remove(touched.c_str());
+  return isOpen;
+}
 
 int write(const std::string &output, const std::function<void(std::ostream &)> &print, std::ostream &out,
           std::ostream &err) {
@@ -59,6 +68,24 @@ int write(const std::string &output, const std::function<void(std::ostream &)> &
   return status.ok() ? Done : fail(err, status.message, BadInput);
 }
 
+/// Measures a table of methods. A run that is killed leaves the products that were measured before.
+int runMethods(const Options &options, std::ostream &out, std::ostream &err) {
+  const bool isFile = options.products != "-";
+  MethodTable table;
+  const auto save = [&](const MethodTable &measured) {
+    return isFile ? saveMethods(measured, options.products) : Status();
+  };
+  Status status = calibrateMethods(options, save, table);
+  if (!status.ok())
+    return fail(err, status.message, exitStatus(status.code));
+  for (const std::string &text : table.leftOut)
+    err << "moe-calibrate: note: --limit left out " << text << "\n";
+  if (!isFile)
+    writeMethods(table, out);
+  status = save(table);
+  return status.ok() ? Done : fail(err, status.message, BadInput);
+}
+
 int run(Options &options, std::ostream &out, std::ostream &err, bool isTerminal) {
   int64_t process = 0, processes = 1;
   if (options.backend == "cuda")
@@ -69,17 +96,13 @@ int run(Options &options, std::ostream &out, std::ostream &err, bool isTerminal)
   if (isTable && processes > 1)
     return fail(err, "expected one process for --products but got " + std::to_string(processes), BadInput);
   const std::string &output = isTable ? options.products : options.output;
-  if (isFirst && !isWritable(output))
+  if (isFirst && !isWritable(output, isTable))
     return fail(err, "'" + output + "': cannot be written: " + std::strerror(errno), BadInput);
   if (!options.workers)
     options.workers = std::max(1u, std::thread::hardware_concurrency());
   options.progress = isTerminal && isFirst ? &err : nullptr;
-  if (isTable) {
-    MethodTable table;
-    if (Status status = calibrateMethods(options, table); !status.ok())
-      return fail(err, status.message, exitStatus(status.code));
-    return write(output, [&](std::ostream &to) { writeMethods(table, to); }, out, err);
-  }
+  if (isTable)
+    return runMethods(options, out, err);
   Profile profile;
   Status status = options.isDevice() ? calibrateDevice(options, profile) : calibrateHost(options, profile);
   if (!status.ok())

@@ -3,6 +3,8 @@
 #include "calibrate/MoeCalibrate.h"
 #include "core/ProgramOptions.h"
 
+#include <cmath>
+
 namespace moert::calibrate {
 
 static void addOptions(CLI::App &app, Options &o) {
@@ -20,6 +22,10 @@ static void addOptions(CLI::App &app, Options &o) {
                  "dense products, in place of a profile. The runtime reads the file that the variable MOERT_PRODUCTS "
                  "names")
       ->option_text("=FILE");
+  app.add_option("--limit", o.limit,
+                 "begin no further product after SECONDS, for --products. The products that matter most come first")
+      ->option_text("=SECONDS")
+      ->transform(isNumber<double>("a number of seconds that is not negative", 0, 3e9));
   // The profile's format has no room for more workers.
   app.add_option("--workers", o.workers,
                  "number of processors to describe, for backend host (default: one for each core)")
@@ -47,6 +53,8 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     return invalid("-o and --products are mutually exclusive");
   if (!options.products.empty() && options.backend == "host")
     return invalid("expected --backend=cuda or --backend=cuda-loopback with --products");
+  if (options.products.empty() && std::isfinite(options.limit))
+    return invalid("expected --products with --limit");
   if (options.products.empty() && options.output.empty())
     return invalid("expected an output file: moe-calibrate -o cluster.json; moe-calibrate --help lists the options");
   return {};

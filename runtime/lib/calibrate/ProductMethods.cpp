@@ -2,8 +2,13 @@
 
 #include "calibrate/ProductMethods.h"
 #include "calibrate/JsonText.h"
+#include "core/OutputFile.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
 #include <numeric>
 
 using json = nlohmann::ordered_json;
@@ -49,25 +54,32 @@ void addShape(std::vector<Shape> &shapes, int64_t most, std::initializer_list<in
     shapes.push_back(shape);
 }
 
+} // namespace
+
 std::vector<RaggedShape> raggedShapes(const Settings &settings) {
   std::vector<RaggedShape> shapes;
   const int64_t most = settings.device.raggedSize;
-  const std::vector<int64_t> rows = settings.quick ? std::vector<int64_t>{256} : std::vector<int64_t>{32, 256, 2048};
-  for (const Layer &layer : kLayers)
+  std::vector<int64_t> rows = {256, 2048, 32};
+  if (settings.quick)
+    rows.pop_back();
+  for (int64_t each : rows)
     for (bool isSecond : {false, true}) {
       if (isSecond && settings.quick)
         continue;
-      const int64_t n = isSecond ? layer.hidden : 2 * layer.inner, k = isSecond ? layer.inner : layer.hidden;
-      const int64_t experts = std::min(layer.experts, std::max<int64_t>(most / 8, 1));
-      for (int64_t each : rows)
-        if (layer.experts * each <= kMostRows)
-          for (const RaggedShape &shape :
-               {RaggedShape{false, false, experts, each, n, k}, RaggedShape{false, true, experts, each, k, n},
-                RaggedShape{true, false, experts, each, n, k}})
-            addShape(shapes, most, {&RaggedShape::rows, &RaggedShape::n, &RaggedShape::k}, shape);
+      for (const Layer &layer : kLayers) {
+        const int64_t n = isSecond ? layer.hidden : 2 * layer.inner, k = isSecond ? layer.inner : layer.hidden;
+        const int64_t experts = std::min(layer.experts, std::max<int64_t>(most / 8, 1));
+        const int64_t own = std::min(each, kMostRows / layer.experts);
+        for (const RaggedShape &shape :
+             {RaggedShape{false, false, experts, own, n, k}, RaggedShape{false, true, experts, own, k, n},
+              RaggedShape{true, false, experts, own, n, k}})
+          addShape(shapes, most, {&RaggedShape::rows, &RaggedShape::n, &RaggedShape::k}, shape);
+      }
     }
   return shapes;
 }
+
+namespace {
 
 std::vector<DenseShape> denseShapes(const Settings &settings) {
   std::vector<DenseShape> shapes;
@@ -80,104 +92,131 @@ std::vector<DenseShape> denseShapes(const Settings &settings) {
   return shapes;
 }
 
-/// Adds products of both types. Returns the most bytes of a call.
-template <class Shape>
-int64_t addProducts(const std::vector<Shape> &shapes, const Settings &settings,
-                    std::vector<MeasuredProduct<Shape>> &products) {
-  int64_t callBytes = settings.device.coldBytes;
-  for (int32_t dtype : kTypes)
-    for (const Shape &shape : shapes) {
-      products.push_back({shape, dtype, {}});
-      callBytes = std::max(callBytes, bytesOf(shape, dtype));
-    }
-  return callBytes;
+std::string textOf(const RaggedShape &shape) {
+  return joined(shape.isWeightGradient ? "the weight gradient"
+                : shape.transposed     ? "transposed weights"
+                                       : "forward",
+                " of ", shape.experts, " experts with ", shape.rows, " rows, n ", shape.n, ", k ", shape.k);
 }
 
-/// Calls `measure` with a pool of each type, and with the device of ranks that compute by one method or proposal.
-Status measureTypes(const Settings &settings, const RanksOptions &options, int64_t callBytes,
-                    const std::function<Status(Pool &, Device &)> &measure) {
-  std::unique_ptr<Ranks> ranks;
-  MOERT_RETURN_IF_ERROR(Ranks::create(options, ranks));
-  std::unique_ptr<DeviceBench> bench;
-  MOERT_RETURN_IF_ERROR(DeviceBench::create(*ranks, options.arenaBytes, settings.device.coldBytes, bench, callBytes));
-  Pool pool;
+std::string textOf(const DenseShape &shape) {
+  return joined("m ", shape.m, ", n ", shape.n, ", k ", shape.k, shape.transposeA ? ", a transposed" : "",
+                shape.transposeB ? ", b transposed" : "");
+}
+
+/// Most bytes of a call.
+int64_t callBytes(const Settings &settings) {
+  int64_t most = settings.device.coldBytes;
   for (int32_t dtype : kTypes) {
-    MOERT_RETURN_IF_ERROR(pool.create(*bench, dtype));
-    MOERT_RETURN_IF_ERROR(measure(pool, ranks->device()));
+    for (const RaggedShape &shape : raggedShapes(settings))
+      most = std::max(most, bytesOf(shape, dtype));
+    for (const DenseShape &shape : denseShapes(settings))
+      most = std::max(most, bytesOf(shape, dtype));
   }
-  return {};
+  return most;
 }
 
-/// Measures the products of one type by one method, if it can compute them.
-Status measureRagged(Pool &pool, const Settings &settings, const std::string &method, Progress &progress,
-                     std::vector<MeasuredProduct<RaggedShape>> &products) {
-  RaggedCounts counts(pool.bench());
-  for (auto &product : products) {
-    if (product.dtype != pool.type())
-      continue;
-    std::vector<MakeCall> calls;
-    for (bool isSkewed : {false, true}) {
-      View view;
-      MOERT_RETURN_IF_ERROR(counts.find(product.shape.experts, product.shape.rows, isSkewed, view));
-      calls.push_back([&pool, &product, view] { return makeRagged(pool, product.shape, view); });
-    }
+/// Measures products on one device, one after the other.
+class Measurement {
+public:
+  Measurement(const Settings &settings, const SaveMethods &save, MethodTable &table, Device &device, DeviceBench &bench)
+      : settings(settings), save(save), table(table), device(device), counts(bench) {}
+
+  Status run(DeviceBench &bench);
+
+private:
+  template <class Shape>
+  Status measureAll(const char *what, int32_t dtype, const std::vector<Shape> &shapes,
+                    std::vector<MeasuredProduct<Shape>> &measured);
+  Status measure(const RaggedShape &shape, std::vector<MeasuredMethod> &methods);
+  Status measure(const DenseShape &shape, std::vector<MeasuredMethod> &methods);
+  int passes() const { return settings.quick ? 2 : 5; }
+  bool isLate() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() >= settings.limit;
+  }
+
+  const Settings &settings;
+  const SaveMethods &save;
+  MethodTable &table;
+  Device &device;
+  RaggedCounts counts;
+  Pool pool;
+  const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+};
+
+/// Measures a product by each method that can compute it.
+Status Measurement::measure(const RaggedShape &shape, std::vector<MeasuredMethod> &methods) {
+  std::vector<MakeCall> calls;
+  for (bool isSkewed : {false, true}) {
+    View view;
+    MOERT_RETURN_IF_ERROR(counts.find(shape.experts, shape.rows, isSkewed, view));
+    calls.push_back([this, &shape, view] { return makeRagged(pool, shape, view); });
+  }
+  for (const std::string &method : device.raggedMethods()) {
+    MOERT_RETURN_IF_ERROR(device.forceRaggedMethod(method));
     std::vector<double> seconds;
-    Status status = measureKernels(pool.bench(), calls, settings.quick ? 2 : 5, seconds);
-    progress.step();
+    Status status = measureKernels(pool.bench(), calls, passes(), seconds);
     if (status.ok())
-      product.methods.push_back({method, std::move(seconds)});
+      methods.push_back({method, std::move(seconds)});
     else if (status.code != MOERT_ERROR_UNSUPPORTED)
       return status;
   }
-  return {};
+  MOERT_RETURN_IF_ERROR(device.forceRaggedMethod(""));
+  return methods.empty()
+             ? Status::error(MOERT_ERROR_INTERNAL, "expected a method that computes products of experts in ",
+                             dtypeName(pool.type()), ", but none can")
+             : Status();
 }
 
-/// Measures the products of one type by one proposal. Sets `isNew` if that is a new algorithm for any of them.
-Status measureDense(Pool &pool, Device &device, const Settings &settings,
-                    std::vector<MeasuredProduct<DenseShape>> &products, bool &isNew) {
-  for (auto &product : products) {
-    if (product.dtype != pool.type())
-      continue;
+/// Measures a product by each algorithm that the library proposes, if it has several.
+Status Measurement::measure(const DenseShape &shape, std::vector<MeasuredMethod> &methods) {
+  for (int64_t proposal = 1; proposal <= kProposals; ++proposal) {
+    device.forceProposal(proposal);
     std::string name;
-    MOERT_RETURN_IF_ERROR(device.describeAlgorithm(makeDense(pool, product.shape), name));
+    MOERT_RETURN_IF_ERROR(device.describeAlgorithm(makeDense(pool, shape), name));
     auto isKnown = [&](const MeasuredMethod &known) { return known.name == name; };
-    if (name.empty() || std::any_of(product.methods.begin(), product.methods.end(), isKnown))
+    if (name.empty() || std::ranges::any_of(methods, isKnown))
       continue;
-    isNew = true;
     std::vector<double> seconds;
-    MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), {[&] { return makeDense(pool, product.shape); }},
-                                         settings.quick ? 2 : 5, seconds));
-    product.methods.push_back({name, std::move(seconds)});
+    MOERT_RETURN_IF_ERROR(measureKernels(pool.bench(), {[&] { return makeDense(pool, shape); }}, passes(), seconds));
+    methods.push_back({name, std::move(seconds)});
   }
+  device.forceProposal(0);
   return {};
 }
 
-Status calibrateDense(const Settings &settings, RanksOptions options,
-                      std::vector<MeasuredProduct<DenseShape>> &products) {
-  const int64_t callBytes = addProducts(denseShapes(settings), settings, products);
-  Progress progress(settings.progress, "dense products", kProposals);
-  bool isNew = true;
-  for (options.denseProposal = 1; options.denseProposal <= kProposals && isNew; ++options.denseProposal) {
-    isNew = false;
-    MOERT_RETURN_IF_ERROR(measureTypes(settings, options, callBytes, [&](Pool &pool, Device &device) {
-      return measureDense(pool, device, settings, products, isNew);
-    }));
+/// Measures products of one type until the time is up. Saves the table after each.
+template <class Shape>
+Status Measurement::measureAll(const char *what, int32_t dtype, const std::vector<Shape> &shapes,
+                               std::vector<MeasuredProduct<Shape>> &measured) {
+  const std::string title = joined(what, " in ", dtypeName(dtype));
+  Progress progress(settings.progress, title, shapes.size());
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (isLate()) {
+      table.leftOut.push_back(
+          joined(shapes.size() - i, " of ", shapes.size(), " ", title, ", from ", textOf(shapes[i]), " on"));
+      return {};
+    }
+    MeasuredProduct<Shape> product{shapes[i], dtype, {}};
+    MOERT_RETURN_IF_ERROR(measure(product.shape, product.methods));
     progress.step();
+    if (product.methods.empty())
+      continue;
+    measured.push_back(std::move(product));
+    MOERT_RETURN_IF_ERROR(save(table));
   }
-  std::erase_if(products, [](const auto &product) { return product.methods.empty(); });
   return {};
 }
 
-/// Fills in the table's device, and finds the methods to measure.
-Status describe(const Settings &settings, const RanksOptions &options, MethodTable &table,
-                std::vector<std::string> &methods) {
-  std::unique_ptr<Ranks> ranks;
-  MOERT_RETURN_IF_ERROR(Ranks::create(options, ranks));
-  methods = ranks->device().raggedMethods();
-  int64_t bytes = 0;
-  table.device = "GPU";
-  MOERT_RETURN_IF_ERROR(ranks->device().describe(table.device, bytes));
-  table.source = measuredOn(settings, table.device);
+Status Measurement::run(DeviceBench &bench) {
+  const std::vector<RaggedShape> ragged = raggedShapes(settings);
+  const std::vector<DenseShape> dense = denseShapes(settings);
+  for (int32_t dtype : kTypes) {
+    if (!isLate())
+      MOERT_RETURN_IF_ERROR(pool.create(bench, dtype));
+    MOERT_RETURN_IF_ERROR(measureAll("products of experts", dtype, ragged, table.products));
+    MOERT_RETURN_IF_ERROR(measureAll("dense products", dtype, dense, table.dense));
+  }
   return {};
 }
 
@@ -220,24 +259,17 @@ json denseJson(const MeasuredProduct<DenseShape> &product) {
 
 } // namespace
 
-Status calibrateMethods(const Settings &settings, MethodTable &table) {
-  RanksOptions options{.backend = settings.backend, .arenaBytes = settings.device.arenaBytes};
-  std::vector<std::string> methods;
-  MOERT_RETURN_IF_ERROR(describe(settings, options, table, methods));
-  const int64_t callBytes = addProducts(raggedShapes(settings), settings, table.products);
-  Progress progress(settings.progress, "products of experts", table.products.size() * methods.size());
-  for (const std::string &method : methods) {
-    options.raggedMethod = method;
-    MOERT_RETURN_IF_ERROR(measureTypes(settings, options, callBytes, [&](Pool &pool, Device &) {
-      return measureRagged(pool, settings, method, progress, table.products);
-    }));
-  }
-  for (const auto &product : table.products)
-    if (product.methods.empty())
-      return Status::error(MOERT_ERROR_INTERNAL, "expected a method that computes products of experts in " +
-                                                     std::string(dtypeName(product.dtype)) + ", but none can");
-  options.raggedMethod.clear();
-  return calibrateDense(settings, options, table.dense);
+Status calibrateMethods(const Settings &settings, const SaveMethods &save, MethodTable &table) {
+  std::unique_ptr<Ranks> ranks;
+  MOERT_RETURN_IF_ERROR(Ranks::create({.backend = settings.backend, .arenaBytes = settings.device.arenaBytes}, ranks));
+  int64_t bytes = 0;
+  table.device = "GPU";
+  MOERT_RETURN_IF_ERROR(ranks->device().describe(table.device, bytes));
+  table.source = measuredOn(settings, table.device);
+  std::unique_ptr<DeviceBench> bench;
+  MOERT_RETURN_IF_ERROR(
+      DeviceBench::create(*ranks, settings.device.arenaBytes, settings.device.coldBytes, bench, callBytes(settings)));
+  return Measurement(settings, save, table, ranks->device(), *bench).run(*bench);
 }
 
 void writeMethods(const MethodTable &table, std::ostream &out) {
@@ -252,6 +284,17 @@ void writeMethods(const MethodTable &table, std::ostream &out) {
              {"choices", choices},
              {"dense", dense}},
             out);
+}
+
+Status saveMethods(const MethodTable &table, const std::string &file) {
+  const std::string next = file + ".new";
+  OutputFile out;
+  MOERT_RETURN_IF_ERROR(out.open(next));
+  writeMethods(table, out);
+  MOERT_RETURN_IF_ERROR(out.close());
+  if (std::rename(next.c_str(), file.c_str()) != 0)
+    return invalid("'", file, "': cannot be written: ", std::strerror(errno));
+  return {};
 }
 
 } // namespace moert::calibrate

@@ -5,6 +5,8 @@
 #include "calibrate/Calibrate.h"
 #include "calibrate/ProductCalls.h"
 
+#include <functional>
+
 namespace moert::calibrate {
 
 struct MeasuredMethod {
@@ -26,14 +28,24 @@ struct MethodTable {
   /// Dense products, by the algorithms of the device's library, the one that it proposes first. Empty if the library
   /// has one algorithm.
   std::vector<MeasuredProduct<DenseShape>> dense;
+  std::vector<std::string> leftOut; ///< products for which there was no time, for messages
 };
 
+/// Products of experts to measure, in the order of their worth: experts have 256 rows most often, and then more.
+std::vector<RaggedShape> raggedShapes(const Settings &settings);
+
+/// Saves the products that were measured so far.
+using SaveMethods = std::function<Status(const MethodTable &)>;
+
 /// Measures each method of the backend's device on products of layers of known models, and each algorithm of its
-/// library for dense ones. The backend has one process.
-Status calibrateMethods(const Settings &settings, MethodTable &table);
+/// library for dense ones. Products that are worth most come first, and none begins after `settings.limit`. Calls
+/// `save` after each. The backend has one process.
+Status calibrateMethods(const Settings &settings, const SaveMethods &save, MethodTable &table);
 
 /// Writes the table that MOERT_PRODUCTS names (docs/Clusters.md).
 void writeMethods(const MethodTable &table, std::ostream &out);
+/// Replaces a file by the table in one step, so that the file is complete at any time. It is written as `file`.new.
+Status saveMethods(const MethodTable &table, const std::string &file);
 
 } // namespace moert::calibrate
 

@@ -33,8 +33,6 @@ Status Ranks::create(const RanksOptions &options, std::unique_ptr<Ranks> &result
   BackendOptions device;
   device.workers = options.workers;
   device.identity = options.identity;
-  device.raggedMethod = options.raggedMethod;
-  device.denseProposal = options.denseProposal;
   MOERT_RETURN_IF_ERROR(
       createBackend(options.backend, {&program, 1}, result->groups, options.ranks, device, result->backend));
   result->ranks.resize(static_cast<size_t>(options.ranks));

@@ -16,8 +16,6 @@ struct RanksOptions {
   int64_t arenaBytes = 0;         ///< bytes of each rank's arena, filled with small numbers
   std::vector<Group> groups = {}; ///< groups; empty: one of all ranks
   std::string identity = "";      ///< BackendOptions::identity
-  std::string raggedMethod = "";  ///< BackendOptions::raggedMethod
-  int64_t denseProposal = 0;      ///< BackendOptions::denseProposal
 };
 
 /// Ranks on a backend. They have three streams and two events: op and stream 0 compute, stream 1 meets on groups, with

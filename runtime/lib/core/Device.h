@@ -47,8 +47,13 @@ public:
   /// Fails if the device cannot run calls of a kind; the error names the kinds that it can run.
   virtual Status checkKernel(Kind) const { return {}; }
 
-  /// Names for BackendOptions::raggedMethod; empty if the device has one method.
+  /// Names for forceRaggedMethod; empty if the device has one method.
   virtual std::vector<std::string> raggedMethods() const { return {}; }
+  /// Makes the next steps compute all products of experts with varying rows by one method. Empty: the device chooses.
+  virtual Status forceRaggedMethod(const std::string & /*name*/) { return {}; }
+  /// Makes the matmuls of the next steps take an algorithm of the device's library, by the number of the library's
+  /// proposal from 1, or the last if there are fewer. 0: the device chooses.
+  virtual void forceProposal(int64_t /*number*/) {}
   /// Gets the name of a matmul's algorithm in a table of products; empty if its library has only one.
   virtual Status describeAlgorithm(const Call &, std::string &algorithm) {
     algorithm.clear();
@@ -124,10 +129,6 @@ struct BackendOptions {
   bool emulate = false;
   bool tf32 = false;   ///< f32 products by tensor cores that round to tf32, on devices that have them
   bool graphs = false; ///< launch steps as one graph, if the device and the plan allow it
-  /// Method of all products of experts with varying rows, one of Device::raggedMethods; empty: the device chooses.
-  std::string raggedMethod;
-  /// Algorithm of its library that each matmul takes, from 1, the library's own choice. 0: the device chooses.
-  int64_t denseProposal = 0;
   /// Text that all processes must have alike, such as the plan's digest; empty if nothing is compared.
   std::string identity;
   /// For backend "caller".

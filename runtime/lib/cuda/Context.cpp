@@ -7,14 +7,11 @@
 
 namespace moert::cuda {
 
-static Status readMethods(const DeviceOptions &options, DeviceContext &context, DenseChoices &dense) {
-  if (!options.raggedMethod.empty()) {
-    context.forcedMethod = findMethod(options.raggedMethod);
-    if (!context.forcedMethod)
-      return invalid("expected the method ", methodNames(), " for products of experts but got '", options.raggedMethod,
-                     "'");
-  }
-  return options.choices.empty() ? Status{} : readProducts(options.choices, context.choices, dense);
+Status DeviceContext::forceMethod(const std::string &name) {
+  forcedMethod = findMethod(name);
+  if (!forcedMethod && !name.empty())
+    return invalid("expected the method ", methodNames(), " for products of experts but got '", name, "'");
+  return {};
 }
 
 /// Reads the number of multiprocessors for transfers, at most half. It is even, because two multiprocessors of a
@@ -49,14 +46,15 @@ Status DeviceContext::create(const DeviceOptions &options, DeviceContext &contex
   MOERT_RETURN_IF_ERROR(
       readTransferProcessors(options.transferProcessors, context.multiProcessors, context.transferProcessors));
   DenseChoices dense;
-  MOERT_RETURN_IF_ERROR(readMethods(options, context, dense));
+  if (!options.choices.empty())
+    MOERT_RETURN_IF_ERROR(readProducts(options.choices, context.choices, dense));
   context.mutex = std::make_unique<std::mutex>();
   const void *zeros = nullptr;
   MOERT_RETURN_IF_ERROR(keepPool());
   MOERT_RETURN_IF_ERROR(context.zerosOf(kFirstZeros, zeros));
   context.capability = 10 * major + minor;
   MOERT_RETURN_IF_ERROR(Faults::create(context.faults));
-  context.products.choose(std::move(dense), options.denseProposal);
+  context.products.choose(std::move(dense));
   return Products::create(options.tf32, options.productBytes, context.multiProcessors, context.products);
 }
 

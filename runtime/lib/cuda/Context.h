@@ -20,14 +20,10 @@ struct DeviceOptions {
   int64_t productBytes = int64_t(32) << 20;
   /// File of measured choices of products (ProductTable.h), or empty.
   std::string choices;
-  /// Number of cuBLASLt's proposal for dense products, from 1. With 0, the measured one, or the first.
-  int64_t denseProposal = 0;
   /// Number of multiprocessors that kernels beside a transfer leave to it, or empty for the default.
   std::string transferProcessors;
   /// "1": gradients repeat to the bit. "0" or empty: sums of some gradients have any order.
   std::string deterministic;
-  /// Method of all ragged products. If empty, each product takes the one that suits it.
-  std::string raggedMethod;
 };
 
 /// State that the streams of one device share.
@@ -46,6 +42,8 @@ struct DeviceContext {
   std::vector<DeviceMemory> zeros;          ///< blocks of increasing size. Kernels may still read the smaller ones.
   int64_t zeroBytes = 0;
 
+  /// Sets the method of all ragged products. Empty: each product takes the one that suits it.
+  Status forceMethod(const std::string &name);
   /// Returns at least `bytes` bytes of zeros, which nothing overwrites. The first MiB exists from the start.
   Status zerosOf(int64_t bytes, const void *&data);
 

@@ -45,8 +45,6 @@ DeviceOptions deviceOptions(const BackendOptions &options) {
   };
   DeviceOptions device;
   device.tf32 = options.tf32;
-  device.raggedMethod = options.raggedMethod;
-  device.denseProposal = options.denseProposal;
   device.choices = read("MOERT_PRODUCTS");
   device.deterministic = read("MOERT_DETERMINISTIC");
   device.transferProcessors = read("MOERT_TRANSFER_SMS");
@@ -59,6 +57,10 @@ std::vector<std::string> CudaDevice::raggedMethods() const {
     names.emplace_back(methodName(method));
   return names;
 }
+
+Status CudaDevice::forceRaggedMethod(const std::string &name) { return lanes->device().forceMethod(name); }
+
+void CudaDevice::forceProposal(int64_t number) { lanes->device().products.propose(number); }
 
 Status CudaDevice::describeAlgorithm(const Call &call, std::string &algorithm) {
   using operands::Matmul;

@@ -24,6 +24,8 @@ public:
   Status describe(std::string &name, int64_t &memoryBytes) override;
   Status checkKernel(Kind kind) const override;
   std::vector<std::string> raggedMethods() const override;
+  Status forceRaggedMethod(const std::string &name) override;
+  void forceProposal(int64_t number) override;
   Status describeAlgorithm(const Call &call, std::string &algorithm) override;
   /// cuDNN's graphs are built before a step. Building may wait for all streams, and one of them may wait for another
   /// rank.

@@ -58,9 +58,10 @@ Status Products::create(bool tf32, int64_t workspaceBytes, int multiProcessors, 
   return check(cublasCreate(OutHandle(products.blas)), "cannot start cuBLAS");
 }
 
-void Products::choose(DenseChoices measured, int64_t number) {
-  choices = number == 0 ? std::move(measured) : DenseChoices();
-  proposal = std::max<int64_t>(number - 1, 0);
+void Products::propose(int64_t number) {
+  const std::lock_guard<std::mutex> lock(*mutex);
+  plans.clear();
+  proposal = number;
 }
 
 cublasComputeType_t Products::computeType(int32_t dtype) const {
@@ -118,7 +119,7 @@ constexpr uint32_t kMeasuredAlignment = 256;
 
 /// Takes the algorithm of the table. Returns false if the table has none, or if the device or cuBLASLt refuses it.
 bool Products::takeMeasured(const Key &key, Plan &plan) {
-  const ProductAlgorithm *known = choices.choose(key.shape);
+  const ProductAlgorithm *known = proposal == 0 ? choices.choose(key.shape) : nullptr;
   if (!known || *std::min_element(std::begin(key.alignments), std::end(key.alignments)) < kMeasuredAlignment)
     return false;
   static_assert(sizeof plan.algo == sizeof known->data);
@@ -155,7 +156,7 @@ Status Products::chooseAlgorithm(const Key &key, Plan &plan) const {
   MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignments[0]));
   MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignments[2]));
   MOERT_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignments[2]));
-  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(proposal) + 1);
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(std::max<int64_t>(proposal, 1)));
   int count = 0;
   const cublasStatus_t found =
       cublasLtMatmulAlgoGetHeuristic(lt.get(), plan.desc.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(),

@@ -26,9 +26,11 @@ class Products {
 public:
   static Status create(bool tf32, int64_t workspaceBytes, int multiProcessors, Products &products);
 
-  /// Sets the choices before the first product. `number`, from 1, selects one of cuBLASLt's proposals for all products,
-  /// or the last if there are fewer. With 0, products take the measured algorithm, or the first proposal.
-  void choose(DenseChoices measured, int64_t number);
+  /// Sets the measured choices before the first product.
+  void choose(DenseChoices measured) { choices = std::move(measured); }
+  /// Selects one of cuBLASLt's proposals for all next products, from 1, or the last if there are fewer. With 0,
+  /// products take the measured algorithm, or the first proposal.
+  void propose(int64_t number);
   /// Describes the algorithm of a product whose operands are aligned to 256 bytes. Empty if cuBLASLt has none.
   Status describe(const ProductShape &shape, std::string &algorithm);
 
@@ -74,7 +76,7 @@ private:
   std::unique_ptr<std::mutex> mutex; ///< guards the plans, and `blas`, which has a stream
   std::map<Key, std::shared_ptr<const Plan>> plans;
   DenseChoices choices;
-  int64_t proposal = 0;   ///< number of cuBLASLt's proposal, for products without a measured choice
+  int64_t proposal = 0;   ///< number of cuBLASLt's proposal for all products, or 0
   bool hasWarned = false; ///< has warned of a measured choice that cannot be used
 };
 

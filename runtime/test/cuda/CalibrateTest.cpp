@@ -16,6 +16,7 @@
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <set>
 #include <sstream>
 #include <unistd.h>
 
@@ -127,6 +128,8 @@ void checkDevice(const json &device) {
   EXPECT_EQ(kernels["f16"], kernels["f32"]);
 }
 
+const SaveMethods kSaveNothing = [](const MethodTable &) { return Status(); };
+
 } // namespace
 
 // A single GPU has no other to communicate with.
@@ -199,13 +202,11 @@ TEST(CalibrateDevice, Together) {
 TEST(CalibrateDevice, Methods) {
   Settings settings = settingsOf("cuda-loopback");
   MethodTable table;
-  Status status = calibrateMethods(settings, table);
+  Status status = calibrateMethods(settings, kSaveNothing, table);
   ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_THAT(table.leftOut, ElementsAre());
   const std::string file = testing::TempDir() + "/methods-" + std::to_string(::getpid());
-  {
-    std::ofstream out(file);
-    writeMethods(table, out);
-  }
+  ASSERT_TRUE(saveMethods(table, file).ok());
   const json root = json::parse(std::ifstream(file));
   EXPECT_EQ(root["device"], "Emulated device 0");
   EXPECT_THAT(root["source"].get<std::string>(), HasSubstr("moe-calibrate --backend=cuda-loopback on Emulated"));
@@ -245,12 +246,70 @@ TEST(CalibrateDevice, MethodsThatCannot) {
   Settings settings = settingsOf("cuda");
   settings.device.raggedSize = 9;
   MethodTable table;
-  Status status = calibrateMethods(settings, table);
+  Status status = calibrateMethods(settings, kSaveNothing, table);
   ASSERT_TRUE(status.ok()) << status.message;
   std::vector<std::string> names;
   for (const MeasuredMethod &method : table.products.at(0).methods)
     names.push_back(method.name);
   EXPECT_THAT(names, ElementsAre("tiles", "cublas-grouped", "cublaslt-1", "cublaslt-2", "cublaslt-4"));
+}
+
+// A measurement that ends early leaves a complete table of all products before, those of bf16 first.
+TEST(CalibrateDevice, MethodsSoFar) {
+  const Settings settings = settingsOf("cuda-loopback");
+  const std::string file = testing::TempDir() + "/early-" + std::to_string(::getpid());
+  MethodTable table;
+  size_t saved = 0;
+  Status status = calibrateMethods(
+      settings,
+      [&](const MethodTable &measured) {
+        if (++saved > 8)
+          return Status::error(MOERT_ERROR_INTERNAL, "the end");
+        return saveMethods(measured, file);
+      },
+      table);
+  EXPECT_EQ(status.message, "the end");
+  const json root = json::parse(std::ifstream(file));
+  std::remove(file.c_str());
+  EXPECT_THAT(typesOf(root["choices"]), ElementsAre("bf16", "bf16", "bf16", "f16", "f16"));
+  EXPECT_THAT(typesOf(root["dense"]), ElementsAre("bf16", "bf16", "bf16"));
+  EXPECT_FALSE(std::ifstream(file + ".new").is_open());
+  EXPECT_THAT(saveMethods(table, "/nowhere/x.json").message, HasSubstr("/nowhere/x.json.new': cannot be written: "));
+}
+
+// Products for which no time is left are named.
+TEST(CalibrateDevice, MethodsInTime) {
+  Settings settings = settingsOf("cuda-loopback");
+  settings.limit = 0;
+  settings.quick = false;
+  MethodTable table;
+  Status status = calibrateMethods(settings, kSaveNothing, table);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_TRUE(table.products.empty() && table.dense.empty());
+  EXPECT_THAT(table.leftOut,
+              ElementsAre("3 of 3 products of experts in bf16, from forward of 3 experts with 24 rows, n 24, k 24 on",
+                          "3 of 3 dense products in bf16, from m 24, n 24, k 24 on",
+                          "3 of 3 products of experts in f16, from forward of 3 experts with 24 rows, n 24, k 24 on",
+                          "3 of 3 dense products in f16, from m 24, n 24, k 24 on"));
+}
+
+// Few and many rows are measured, also for layers of many experts and by quick measurements.
+TEST(CalibrateDevice, MethodsOfRows) {
+  Settings settings = settingsOf("cuda-loopback");
+  for (bool quick : {true, false}) {
+    settings.quick = quick;
+    settings.device.raggedSize = int64_t(1) << 15;
+    std::map<int64_t, std::set<int64_t>> rows;
+    for (const RaggedShape &shape : raggedShapes(settings))
+      rows[shape.experts].insert(shape.rows);
+    const std::set<int64_t> few = quick ? std::set<int64_t>{} : std::set<int64_t>{32};
+    for (auto &[experts, found] : rows) {
+      std::set<int64_t> wanted = few;
+      wanted.insert({256, experts == 128 ? 512 : 2048});
+      EXPECT_EQ(found, wanted) << experts;
+    }
+    EXPECT_EQ(rows.size(), 4u);
+  }
 }
 
 TEST(CalibrateDevice, SkewedRows) {

@@ -86,7 +86,8 @@ TEST(DenseChoicesTest, ReadsTables) {
 std::pair<int, std::string> runProduct(DenseChoices choices, int64_t proposal, int64_t shift = 0) {
   DeviceContext device;
   EXPECT_TRUE(DeviceContext::create(testOptions(), device).ok());
-  device.products.choose(std::move(choices), proposal);
+  device.products.choose(std::move(choices));
+  device.products.propose(proposal);
   StreamContext context;
   PinnedMemory memory;
   EXPECT_TRUE(allocatePinned(4096, "a test", memory).ok());

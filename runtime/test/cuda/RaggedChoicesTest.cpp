@@ -147,8 +147,12 @@ TEST(RaggedChoicesTest, Errors) {
 /// A product whose rows are all unused, on its own device.
 class OneProduct {
 public:
-  Status run(const DeviceOptions &options, int32_t dtype, int64_t &waits) {
+  Status run(const std::string &method, const std::string &choices, int32_t dtype, int64_t &waits) {
+    DeviceOptions options;
+    options.productBytes = 1024;
+    options.choices = choices;
     MOERT_RETURN_IF_ERROR(DeviceContext::create(options, device));
+    MOERT_RETURN_IF_ERROR(device.forceMethod(method));
     MOERT_RETURN_IF_ERROR(createStream(stream));
     MOERT_RETURN_IF_ERROR(allocatePinned(4096, "a test", memory));
     std::memset(memory.get(), 0, 4096);
@@ -178,28 +182,20 @@ private:
   RoutingTables tables;
 };
 
-DeviceOptions optionsOf(const std::string &method, const std::string &choices) {
-  DeviceOptions options;
-  options.productBytes = 1024;
-  options.raggedMethod = method;
-  options.choices = choices;
-  return options;
-}
-
 // Only methods of the host wait for counts. A forced method has priority over the table.
 TEST(RaggedChoicesTest, DeviceUsesThem) {
   const TableFile file(tableOf(entryOf(kForward, 8, 8, 8, 8, R"("method": "cublaslt-1")")));
   int64_t waits = 0;
-  Status status = OneProduct().run(optionsOf("", file.name), MOERT_BF16, waits);
+  Status status = OneProduct().run("", file.name, MOERT_BF16, waits);
   EXPECT_TRUE(status.ok()) << status.message;
   EXPECT_EQ(waits, 1);
-  status = OneProduct().run(optionsOf("tiles", file.name), MOERT_BF16, waits);
+  status = OneProduct().run("tiles", file.name, MOERT_BF16, waits);
   EXPECT_TRUE(status.ok()) << status.message;
   EXPECT_EQ(waits, 0);
-  status = OneProduct().run(optionsOf("tiles", ""), MOERT_F32, waits);
+  status = OneProduct().run("tiles", "", MOERT_F32, waits);
   EXPECT_EQ(status.code, MOERT_ERROR_UNSUPPORTED);
   EXPECT_THAT(status.message, HasSubstr("method 'tiles' cannot compute this ragged product"));
-  status = OneProduct().run(optionsOf("fast", ""), MOERT_F32, waits);
+  status = OneProduct().run("fast", "", MOERT_F32, waits);
   EXPECT_THAT(status.message, HasSubstr("expected the method tiles, cutlass-cooperative, "));
 }
 
