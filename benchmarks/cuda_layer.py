@@ -305,7 +305,8 @@ class Bench:
         rows, peak = tokens * shape.top_k, self.machine["flops"]
         case = {"load": max(got["counts"]) * shape.experts / rows, "step": got["step"], "eager": got["eager"], "of_peak": get_flops(shape, rows) / got["step"] / peak,
                 "products": got["plain_products"] / got["products"],
-                "rest": got["rest"] / (get_bytes(shape, tokens) / self.machine["copy_bandwidth"])}
+                "rest": got["rest"] / (get_bytes(shape, tokens) / self.machine["copy_bandwidth"]),
+                "wrong_launches": find_wrong_launches(got)}
         torch = {form: self.torch.ask(form=form, **job, **get_job(shape)) for form in self.forms[name]}
         for form, answer in torch.items():
             if "error" in answer:
@@ -319,6 +320,14 @@ class Bench:
                                       "forms": self.forms[name], "machine": self.machine, "measured": got, "torch": torch}
         self.save()
         return case
+
+
+def find_wrong_launches(measured):
+    """Says which timed steps were launched otherwise than their names say, or ""."""
+    count = len(measured["steps"])
+    if measured["graphs"] != count:
+        return f"{measured['graphs']} of {count} steps were CUDA graphs"
+    return f"{measured['eager_graphs']} eager steps were CUDA graphs" if measured["eager_graphs"] else ""
 
 
 def judge(errors):
@@ -342,7 +351,7 @@ def get_tokens(options, shape):
 
 def print_table(bench, name):
     """Prints a line for each case. Returns whether all goals are met."""
-    shape, failures, left, again, errors = SHAPES[name], 0, 0, 0, []
+    shape, failures, left, again, errors, launches = SHAPES[name], 0, 0, 0, [], []
     print(f"\n{shape.title}: M {shape.model}, H {shape.hidden}, {shape.experts} experts, top-{shape.top_k}, {shape.score}\n")
     print(f"{'tokens':>7} {'routing':<9}{'max/mean':>9}{'step ms':>9}{'eager':>9}{'of peak':>9}{'products':>13}{'rest':>11}{'loop':>11}{'grouped':>11}")
     goals = {"products": lambda value: value >= 0.9, "rest": lambda value: value <= 1.5, "loop": lambda value: value > 1,
@@ -359,6 +368,7 @@ def print_table(bench, name):
             failures += sum(marks.values())
             text = {key: f"{case[key]:.2f}x" if key in case else "error" if f"{key}_error" in case else "-" for key in ("rest", *FORMS)}
             errors += [f"{key}: {form}: {case[f'{form}_error']}" for form in FORMS if f"{form}_error" in case]
+            launches += [f"{key}: {case['wrong_launches']}"] if case["wrong_launches"] else []
             text["products"] = f"{case['products']:.1%}"
             fields = "".join(f"{text[key] + (' FAIL' if marks[key] else ' ok' if shape.has_goals and key in case else ''):>{width}}"
                              for key, width in (("products", 13), ("rest", 11), ("loop", 11), ("grouped", 11)))
@@ -367,10 +377,10 @@ def print_table(bench, name):
         print(f"{again} kept cases have another device, PyTorch, forms, --steps or --seed, and are not used")
     if left:
         print(f"{left} cases are left: time is up")
-    for error in errors:
+    for error in (*errors, *launches):
         print(f"FAIL  {error}")
     bench.peer_failed |= bool(errors)
-    return failures == 0
+    return failures == 0 and not launches
 
 
 # -------------------------------------------------------------------------------------------------------------- drawing

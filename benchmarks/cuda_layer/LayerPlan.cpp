@@ -126,6 +126,12 @@ double LayerPlan::run() {
   return onDevice > 0 ? onDevice : seconds;
 }
 
+int64_t LayerPlan::graphSteps() {
+  int64_t steps = 0;
+  check(moert_world_graph_steps(world, &steps));
+  return steps;
+}
+
 std::map<std::string, double> LayerPlan::runTimed() {
   check(moert_world_time_ops(world, 1));
   check(moert_world_run(world, nullptr));

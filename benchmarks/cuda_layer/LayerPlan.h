@@ -30,6 +30,8 @@ public:
   /// Runs one step, after which no step becomes a graph. Returns whether each token made the given choices, in any
   /// order.
   bool choosesAsExpected();
+  /// Number of steps so far that were launches of a CUDA graph.
+  int64_t graphSteps();
   /// || mine - theirs || / || theirs || of each result. The reference is in f64.
   std::map<std::string, double> errorsAgainst(LayerPlan &reference);
 

@@ -61,7 +61,9 @@ json measure(Floor &floor, const json &job) {
   std::vector<double> steps, eager, products, plain, rest;
   std::map<std::string, std::vector<double>> ops;
   constexpr int kWarmUp = 3;
+  int64_t before = 0;
   for (int i = -kWarmUp; i < job["steps"].get<int>(); ++i) {
+    before = i == 0 ? graph.graphSteps() : before;
     const double asGraph = graph.run(), seconds = plan.run(), floorSeconds = floor.products(counts);
     const std::map<std::string, double> timed = plan.runTimed();
     if (i < 0)
@@ -81,6 +83,8 @@ json measure(Floor &floor, const json &job) {
                  {"routed", routed},
                  {"step", median(steps)},
                  {"steps", steps},
+                 {"graphs", graph.graphSteps() - before},
+                 {"eager_graphs", plan.graphSteps()},
                  {"eager", median(eager)},
                  {"products", median(products)},
                  {"plain_products", median(plain)},

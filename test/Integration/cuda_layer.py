@@ -180,12 +180,19 @@ class ScriptTest(unittest.TestCase):
         for case in results["cases"].values():
             self.assertTrue(all(case[key] > 0 for key in ("load", "step", "eager", "of_peak", "products", "rest")), case)
             self.assertIn("dispatch", case["measured"]["ops"])
+            self.assertEqual((case["measured"]["graphs"], case["measured"]["eager_graphs"]), (2, 0))
         self.assertEqual(results["cases"]["tiny-64-balanced"]["load"], 1)
         xml.dom.minidom.parse(self.path("all.svg"))
         forms = [form for form in ("loop", "grouped") if form in case]
         print(f"PyTorch: {case['setup']['torch']}: {forms}", file=sys.stderr)
         self.assertEqual("loop" in forms, HAS_TORCH)
         self.assertEqual(forms, case["setup"]["torch"]["forms"] if HAS_TORCH else [])
+
+    def test_a_step_that_is_no_graph_fails(self):
+        wrong = {"steps": [1, 1], "graphs": 0, "eager_graphs": 0}
+        self.assertEqual(cuda_layer.find_wrong_launches(wrong), "0 of 2 steps were CUDA graphs")
+        self.assertEqual(cuda_layer.find_wrong_launches({**wrong, "graphs": 2, "eager_graphs": 1}), "1 eager steps were CUDA graphs")
+        self.assertEqual(cuda_layer.find_wrong_launches({**wrong, "graphs": 2}), "")
 
     def test_what_was_measured_is_not_measured_again(self):
         # The time is up at once, but the first call has measured all.

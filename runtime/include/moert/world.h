@@ -256,6 +256,9 @@ int32_t moert_world_other_memory(moert_world_t world, int64_t rank, int64_t *byt
 /// Gets the seconds of this process's last step by events of its device, from the start of the step's first call to the
 /// end of its last. It is 0 before the first step, and on backends other than "cuda" without a caller.
 int32_t moert_world_device_seconds(moert_world_t world, double *seconds);
+/// Gets the number of this process's steps so far that were launches of one CUDA graph. All others launched their calls
+/// one by one.
+int32_t moert_world_graph_steps(moert_world_t world, int64_t *steps);
 
 /// Runs one step on all ranks. `seconds` is the time of the slowest process; null saves the processes a message. A
 /// world in one process may run again after an error. With several processes, all end a step in which one fails, dies

@@ -99,6 +99,8 @@ public:
     seconds = 0;
     return {};
   }
+  /// Number of steps so far that were launches of one graph.
+  virtual int64_t graphSteps() const { return 0; }
   /// Says whether steps note the times of their ops, as they do at first. A device for which that costs nothing always
   /// does.
   virtual void timeOps(bool isTimed) {}

@@ -118,6 +118,8 @@ public:
   Status touchedBytes(int64_t rank, int32_t space, int64_t &bytes);
   /// Gets Device::deviceSeconds of this process.
   Status deviceSeconds(double &seconds) { return backend.device->deviceSeconds(seconds); }
+  /// See Device::graphSteps.
+  int64_t graphSteps() const { return backend.device->graphSteps(); }
   /// Gets Device::otherBytes of the process that runs `rank`.
   Status otherBytes(int64_t rank, int64_t &bytes);
   /// Gets the last step's ops on a rank, stream by stream.

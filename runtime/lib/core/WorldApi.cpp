@@ -314,6 +314,13 @@ int32_t moert_world_device_seconds(moert_world_t world, double *seconds) {
   return onWorld(world, seconds, [&](World &inner) { return inner.deviceSeconds(*seconds); });
 }
 
+int32_t moert_world_graph_steps(moert_world_t world, int64_t *steps) {
+  return onWorld(world, steps, [&](World &inner) -> Status {
+    *steps = inner.graphSteps();
+    return {};
+  });
+}
+
 int32_t moert_world_run(moert_world_t world, double *seconds) {
   return onWorld(world, true, [&](World &inner) { return inner.run(seconds); });
 }

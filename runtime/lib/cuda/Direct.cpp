@@ -99,6 +99,7 @@ public:
   /// Turns graphs off: each step of a graph would do what the captured step did.
   void lookIntoSteps() override { cannotCapture = true; }
   Status deviceSeconds(double &seconds) override;
+  int64_t graphSteps() const override { return replays; }
 
   void failed(const Status &) override { abort(); }
   Whereabouts whereabouts() override;
@@ -117,6 +118,7 @@ private:
     MOERT_RETURN_IF_ERROR(mark(stepBegin));
     MOERT_RETURN_IF_ERROR(
         check(cudaGraphLaunch(graph.get(), lanes->lanes()[0].context.stream), "cannot launch a step"));
+    ++replays;
     MOERT_RETURN_IF_ERROR(mark(stepEnd));
     hasTime = true;
     MOERT_RETURN_IF_ERROR(drain());
@@ -158,7 +160,7 @@ private:
   std::thread looker, aborter;
 
   bool cannotCapture = false;
-  int64_t steps = 0;
+  int64_t steps = 0, replays = 0;
 
   Event stepBegin, stepEnd; ///< around the calls of a step
   bool hasTime = false;     ///< whether a step has recorded them
