@@ -135,8 +135,26 @@ Status CudaDevice::describe(std::string &name, int64_t &memoryBytes) {
   return {};
 }
 
+/// Bytes of pinned memory in which a call meets the host.
+static int64_t stagingBytes(const Call &call) {
+  switch (call.kind) {
+  case Kind::Route:
+    return recordingBytes(call.views[operands::Route::experts]);
+  case Kind::ChooseShadows:
+    return decisionBytes(call.views[operands::ChooseShadows::counts]);
+  default:
+    return 0;
+  }
+}
+
+/// Reserves pinned memory, whose allocation would wait for all streams in a step, and makes cuDNN's graphs.
 Status CudaDevice::prepare(const Call &call) {
   MOERT_RETURN_IF_ERROR(check(cudaSetDevice(lanes->device().device), "cannot use the device"));
+  void *data = nullptr;
+  for (Lane &lane : lanes->lanes())
+    MOERT_RETURN_IF_ERROR(lane.context.staging.reserve(stagingBytes(call), data));
+  if (!isCudnnFor(lanes->device()))
+    return {};
   const int64_t before = lanes->device().cudnn.mostBytes();
   MOERT_RETURN_IF_ERROR(prepareAttention(lanes->target(lanes->lanes().front(), call), call));
   const int64_t bytes = lanes->device().cudnn.mostBytes();

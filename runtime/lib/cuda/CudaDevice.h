@@ -29,7 +29,7 @@ public:
   Status describeAlgorithm(const Call &call, std::string &algorithm) override;
   /// cuDNN's graphs are built before a step. Building may wait for all streams, and one of them may wait for another
   /// rank.
-  bool wantsCalls() const override { return isCudnnFor(lanes->device()); }
+  bool wantsCalls() const override { return true; }
   Status prepare(const Call &call) override;
   const std::vector<int64_t> &ranks() const override { return local; }
   /// Bytes of all worlds of the process outside of plans. Memory that other processes took meanwhile is included.

@@ -34,6 +34,10 @@ private:
   Target target;
 };
 
+/// Bytes of a stream's staging memory for the recorded choices of a route, and for a choice of shadows.
+int64_t recordingBytes(View experts);
+int64_t decisionBytes(View counts);
+
 /// The shape of a matmul of these operands.
 ProductShape matmulShape(View a, View c, bool transposeA, bool transposeB);
 

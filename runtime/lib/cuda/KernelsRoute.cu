@@ -315,14 +315,15 @@ Status CudaKernels::forcedChoices(RoutingPage &page, View experts, View &forced)
                    "cannot copy the forced experts of 'route'");
 }
 
+int64_t recordingBytes(View experts) { return static_cast<int64_t>(sizeof(Recording)) + experts.bytes(); }
+
 Status CudaKernels::recordChoices(View experts, RoutingPage &page) {
   MOERT_RETURN_IF_ERROR(target.stream.checkMayWait());
   page.chosen.resize(static_cast<size_t>(experts.elements()));
   if (page.chosen.empty())
     return {};
   void *memory = nullptr;
-  MOERT_RETURN_IF_ERROR(
-      target.stream.staging.reserve(static_cast<int64_t>(sizeof(Recording)) + experts.bytes(), memory));
+  MOERT_RETURN_IF_ERROR(target.stream.staging.reserve(recordingBytes(experts), memory));
   auto *recording = static_cast<Recording *>(memory);
   MOERT_RETURN_IF_ERROR(
       launch(noteRecordingKernel, Grid{.threads = dim3(1)}, target, recording, Recording{&page, experts.elements()}));

@@ -79,6 +79,8 @@ template <bool IsShadow> struct KeyOfChoice {
 
 } // namespace
 
+int64_t decisionBytes(View counts) { return Decision{{}, counts.dims[0], counts.dims[1], 0}.bytes(); }
+
 Status CudaKernels::runChooseShadows(View counts, View shadows, int64_t policy, moert_shadow_costs costs) {
   if (counts.elements() == 0)
     return clearBytes(target.stream.stream, shadows.data, shadows.bytes(), "cannot clear the shadows");

@@ -19,6 +19,8 @@ void setDevices(int count, size_t bytes);
 void failNext(int error);
 /// Bytes of cudaMalloc and of cudaMallocHost that are not freed.
 size_t allocatedBytes();
+/// Bytes of cudaMallocHost that are not freed.
+size_t pinnedBytes();
 /// Bytes that the current device's memory pool keeps when they are freed.
 uint64_t keptBytes();
 /// Number of graphs of cuDNN that ran, whether cuDNN refuses all further shapes, and the workspace of all further

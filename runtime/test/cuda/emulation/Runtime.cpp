@@ -117,6 +117,14 @@ size_t allocatedBytes() {
   return bytes;
 }
 
+size_t pinnedBytes() {
+  Lock lock(Machine::get().mutex);
+  size_t bytes = 0;
+  for (auto &[data, allocation] : allocations)
+    bytes += allocation.device < 0 ? allocation.bytes : 0;
+  return bytes;
+}
+
 cudaError_t enqueueKernel(const void *kernel, dim3 grid, dim3 block, size_t sharedBytes, cudaStream_t stream,
                           std::function<void()> body, std::function<bool()> ready) {
   Machine &machine = Machine::get();
