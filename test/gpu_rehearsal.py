@@ -162,6 +162,11 @@ class Rehearsal(unittest.TestCase):
         done = self.run_call(2, "with-tools", f"--before={self.path('results')}", tools=tools)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("| tiny-32 | void moert::cuda::copyRows | 2 | 2000.0 | 80% |", self.report("with-tools"))
+        listed, steps = self.run_call(2, "with-tools", "--list").stdout, self.get_steps("with-tools", 2)
+        for name in ("memcheck-kernels", "memcheck-cases", "racecheck-kernels", "racecheck-cases"):
+            self.assertRegex(listed, rf"(?m)^2 +{name} +\d+ +\d+  checks$")
+            figures = steps[name]["figures"]
+            self.assertTrue(figures["cases"] if name.endswith("cases") else figures["programs"])
         done = self.run_call(2, "findings", "--only=memcheck-kernels|racecheck-cases", tools=tools, FAKE_FINDINGS="2")
         self.assertEqual(done.returncode, 1, done.stdout)
         steps = self.get_steps("findings", 2)
