@@ -64,6 +64,9 @@ public:
   virtual bool wantsCalls() const { return false; }
   /// Makes what a call of these shapes needs, so that no step waits for it. There is no memory at its addresses.
   virtual Status prepare(const Call &) { return {}; }
+  /// Get the events between these calls.
+  virtual void prepareRecord(int64_t /*event*/, int64_t /*stream*/) {}
+  virtual void prepareWait(int64_t /*event*/, int64_t /*stream*/) {}
 
   /// Ranks that this process runs.
   virtual const std::vector<int64_t> &ranks() const = 0;

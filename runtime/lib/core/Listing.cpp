@@ -15,7 +15,7 @@ using Visit = std::function<Status(const Call &)>;
 /// A device that runs nothing.
 class ListingDevice final : public Device {
 public:
-  explicit ListingDevice(const Visit &visit) : visit(visit) {}
+  ListingDevice(const Visit &visit, const EventVisit &events) : visit(visit), events(events) {}
 
   Status checkAvailable(int64_t, const std::string &) override { return {}; }
   Status allocate(int64_t, int32_t, int64_t, const std::string &, void *&) override { return unused(); }
@@ -23,8 +23,14 @@ public:
   Status read(void *, const void *, int64_t) override { return unused(); }
   const std::vector<int64_t> &ranks() const override { return noRanks; }
   Status launch(int64_t, int64_t, const Call &call) override { return visit(call); }
-  Status record(int64_t, int64_t, int64_t) override { return {}; }
-  Status wait(int64_t, int64_t, int64_t) override { return {}; }
+  Status record(int64_t, int64_t event, int64_t stream) override {
+    events.record(event, stream);
+    return {};
+  }
+  Status wait(int64_t, int64_t event, int64_t stream) override {
+    events.wait(event, stream);
+    return {};
+  }
   Status runStep(const std::function<Status(int64_t)> &, double) override { return unused(); }
   const std::vector<OpTime> &timeline(int64_t, int64_t) const override { return noTimes; }
 
@@ -32,6 +38,7 @@ private:
   static Status unused() { return Status::error(MOERT_ERROR_INTERNAL, "a program is only listed"); }
 
   const Visit &visit;
+  const EventVisit &events;
   std::vector<int64_t> noRanks;
   std::vector<OpTime> noTimes;
 };
@@ -60,8 +67,8 @@ std::optional<ArenaPlace> arenaPlaceOf(const View &view) {
 }
 
 Status listCalls(const Program &program, const std::vector<Group> &groups, ProgramEntry entry, int64_t number,
-                 const Visit &visit) {
-  ListingDevice device(visit);
+                 const Visit &visit, const EventVisit &events) {
+  ListingDevice device(visit, events);
   ListingCommunicator communicator(visit);
   moert_rank rank;
   rank.rank = number;

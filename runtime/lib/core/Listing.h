@@ -6,10 +6,15 @@
 
 namespace moert {
 
+/// What a program does with events between its calls.
+struct EventVisit {
+  std::function<void(int64_t event, int64_t stream)> record = [](int64_t, int64_t) {}, wait = record;
+};
+
 /// Calls `visit` for each call of a program in its order. It calls the entry as one of the program's ranks without a
 /// world, so that nothing runs and no memory is needed. Operands have shapes, and addresses without memory.
 Status listCalls(const Program &program, const std::vector<Group> &groups, ProgramEntry entry, int64_t rank,
-                 const std::function<Status(const Call &)> &visit);
+                 const std::function<Status(const Call &)> &visit, const EventVisit &events = {});
 
 struct ArenaPlace {
   int32_t space;

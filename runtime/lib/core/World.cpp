@@ -56,11 +56,15 @@ Status World::prepare() const {
   std::set<size_t> own;
   for (int64_t rank : backend.device->ranks())
     own.insert(programIndex(programs, rank));
+  Device &device = *backend.device;
+  const EventVisit events{[&](int64_t event, int64_t stream) { device.prepareRecord(event, stream); },
+                          [&](int64_t event, int64_t stream) { device.prepareWait(event, stream); }};
   for (size_t i : own) {
     Status status;
     // The first step reports errors of a program itself.
-    static_cast<void>(listCalls(programs[i], groups, entries[i], programs[i].firstRank,
-                                [&](const Call &call) { return status = backend.device->prepare(call); }));
+    static_cast<void>(listCalls(
+        programs[i], groups, entries[i], programs[i].firstRank,
+        [&](const Call &call) { return status = device.prepare(call); }, events));
     if (!status.ok())
       return status;
   }

@@ -10,7 +10,8 @@
 namespace moert::cuda {
 
 /// Finds the calls of a rank that may run at the same time as a transfer on another stream, by the events between the
-/// streams. Transfers that a step issues after a call are known from the steps before. Used by one thread at a time.
+/// streams. Transfers that a step issues after a call are known from what was noted before: steps, and a program that
+/// is only listed. Used by one thread at a time.
 class Overlaps {
 public:
   Overlaps(size_t streams, size_t events);

@@ -19,6 +19,16 @@ RankDevice::RankDevice(std::span<const Program> programs, const std::vector<Grou
     : CudaDevice(std::move(owned), {rank}), program(programs[programIndex(programs, rank)]), groups(groups), rank(rank),
       marks(static_cast<size_t>(program.events)), overlaps(program.streams.size(), marks.size()) {}
 
+Status RankDevice::prepare(const Call &call) {
+  MOERT_RETURN_IF_ERROR(CudaDevice::prepare(call));
+  const int64_t stream = program.ops[static_cast<size_t>(call.op)].stream;
+  if (!isCollective(call.kind))
+    overlaps.noteCall(call.op, stream);
+  else if (call.kind != Kind::AssumeReplicated && groups[static_cast<size_t>(call.group)].size > 1)
+    overlaps.noteTransfer(stream);
+  return {};
+}
+
 Status RankDevice::record(int64_t, int64_t event, int64_t stream) {
   Mark &mark = marks[static_cast<size_t>(event)];
   mark.isRecorded = true;

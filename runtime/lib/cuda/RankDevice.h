@@ -23,6 +23,10 @@ public:
     lane.context.leftProcessors = overlaps.noteCall(call.op, stream) ? lanes->device().transferProcessors : 0;
     return lanes->run(lane, call);
   }
+  /// Also finds the calls beside transfers that a step issues after them.
+  Status prepare(const Call &call) override;
+  void prepareRecord(int64_t event, int64_t stream) override { overlaps.record(event, stream); }
+  void prepareWait(int64_t event, int64_t stream) override { overlaps.wait(event, stream); }
   Status record(int64_t rank, int64_t event, int64_t stream) override;
   Status wait(int64_t rank, int64_t event, int64_t stream) override;
   Status readTimes(int64_t rank, int64_t stream, const View &times, std::optional<int64_t> &count) override;
