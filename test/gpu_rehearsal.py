@@ -230,11 +230,12 @@ class Rehearsal(unittest.TestCase):
         self.assertEqual(read_json(self.path("cut-off-results", "products.json")), json.loads(table))
 
     def test_8_no_device_is_no_success(self):
-        done = self.run_call(1, "no-device", "--only=kernels|preflight", CUDA_EMULATION_DEVICES="0")
+        done = self.run_call(1, "no-device", "--only=kernels|preflight|collectives", CUDA_EMULATION_DEVICES="0")
         self.assertEqual(done.returncode, 1, done.stdout)
         steps = self.get_steps("no-device", 1)
         self.assertEqual({step["state"] for step in steps.values()}, {"failed"}, steps)
-        self.assertIn("no test ran", steps["kernels-1"]["reason"])
+        for name, said in (("kernels-1", "no NVIDIA driver"), ("collectives", "cannot read the device's properties")):
+            self.assertRegex(steps[name]["reason"], f"no test ran: .*{said}")
         self.assertIn("a case on backend cuda", steps["preflight"]["reason"])
 
     def test_9_what_cannot_be_is_refused(self):
