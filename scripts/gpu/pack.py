@@ -90,7 +90,7 @@ def build_runtime(folder, jobs, defines):
     """Builds the runtime alone, for one kind of GPU."""
     defines = [*defines, *fetch_headers(defines)]
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    launcher = [f"-DCMAKE_{language}_COMPILER_LAUNCHER=ccache" for language in ("CXX", "CUDA")] if shutil.which("ccache") else []
     # An rpath of the old kind also holds for libraries of libraries.
     run(["cmake", *generator, *launcher, "-S", os.path.join(SOURCE, "runtime"), "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
          f"-DCMAKE_CUDA_ARCHITECTURES={ARCHITECTURE}", "-DMOERT_BUILD_TESTS=ON", "-DCMAKE_BUILD_RPATH=$ORIGIN/../lib",
