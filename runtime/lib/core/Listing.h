@@ -6,7 +6,7 @@
 
 namespace moert {
 
-/// What a program does with events between its calls.
+/// Functions that get the events between a program's calls.
 struct EventVisit {
   std::function<void(int64_t event, int64_t stream)> record = [](int64_t, int64_t) {}, wait = record;
 };
