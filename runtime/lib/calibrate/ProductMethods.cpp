@@ -16,6 +16,8 @@ using json = nlohmann::ordered_json;
 namespace moert::calibrate {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int64_t kTableVersion = 1;
 /// Types of the table's products.
 constexpr int32_t kTypes[] = {MOERT_BF16, MOERT_F16};
@@ -119,10 +121,11 @@ int64_t callBytes(const Settings &settings) {
 /// Measures products on one device, one after the other.
 class Measurement {
 public:
-  Measurement(const Settings &settings, const SaveMethods &save, MethodTable &table, Device &device, DeviceBench &bench)
-      : settings(settings), save(save), table(table), device(device), counts(bench) {}
+  Measurement(const Settings &settings, const SaveMethods &save, MethodTable &table, DeviceBench &bench)
+      : settings(settings), save(save), table(table), device(bench.ranks().device()), bench(bench), counts(bench) {}
 
-  Status run(DeviceBench &bench);
+  /// Measures until the limit, which counts from `begin`.
+  Status run(Clock::time_point begin);
 
 private:
   template <class Shape>
@@ -131,17 +134,16 @@ private:
   Status measure(const RaggedShape &shape, std::vector<MeasuredMethod> &methods);
   Status measure(const DenseShape &shape, std::vector<MeasuredMethod> &methods);
   int passes() const { return settings.quick ? 2 : 5; }
-  bool isLate() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() >= settings.limit;
-  }
+  bool isLate() const { return std::chrono::duration<double>(Clock::now() - start).count() >= settings.limit; }
 
   const Settings &settings;
   const SaveMethods &save;
   MethodTable &table;
   Device &device;
+  DeviceBench &bench;
   RaggedCounts counts;
   Pool pool;
-  const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  Clock::time_point start;
 };
 
 /// Measures a product by each method that can compute it.
@@ -208,7 +210,8 @@ Status Measurement::measureAll(const char *what, int32_t dtype, const std::vecto
   return {};
 }
 
-Status Measurement::run(DeviceBench &bench) {
+Status Measurement::run(Clock::time_point begin) {
+  start = begin;
   const std::vector<RaggedShape> ragged = raggedShapes(settings);
   const std::vector<DenseShape> dense = denseShapes(settings);
   for (int32_t dtype : kTypes) {
@@ -260,6 +263,7 @@ json denseJson(const MeasuredProduct<DenseShape> &product) {
 } // namespace
 
 Status calibrateMethods(const Settings &settings, const SaveMethods &save, MethodTable &table) {
+  const Clock::time_point begin = Clock::now();
   std::unique_ptr<Ranks> ranks;
   MOERT_RETURN_IF_ERROR(Ranks::create({.backend = settings.backend, .arenaBytes = settings.device.arenaBytes}, ranks));
   int64_t bytes = 0;
@@ -269,7 +273,7 @@ Status calibrateMethods(const Settings &settings, const SaveMethods &save, Metho
   std::unique_ptr<DeviceBench> bench;
   MOERT_RETURN_IF_ERROR(
       DeviceBench::create(*ranks, settings.device.arenaBytes, settings.device.coldBytes, bench, callBytes(settings)));
-  return Measurement(settings, save, table, ranks->device(), *bench).run(*bench);
+  return Measurement(settings, save, table, *bench).run(begin);
 }
 
 void writeMethods(const MethodTable &table, std::ostream &out) {
