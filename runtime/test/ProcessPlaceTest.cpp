@@ -17,12 +17,12 @@ using testing::HasSubstr;
 namespace {
 
 Status place(const std::map<std::string, std::string> &variables, ProcessPlace &result) {
-  return readProcessPlace(
-      [&](const char *name) {
-        auto it = variables.find(name);
-        return it == variables.end() ? nullptr : it->second.c_str();
-      },
-      result);
+  const auto environment = [&](const char *name) {
+    auto it = variables.find(name);
+    return it == variables.end() ? nullptr : it->second.c_str();
+  };
+  Status status = readProcessPlace(environment, result);
+  return status.ok() ? readMeeting(environment, result) : status;
 }
 
 std::string placeError(const std::map<std::string, std::string> &variables) {
@@ -72,6 +72,32 @@ TEST(ProcessPlace, Mpirun) {
   EXPECT_EQ(result.rank, 3);
   EXPECT_EQ(result.localRank, 1);
   EXPECT_EQ(result.source, "mpirun");
+}
+
+// MPI itself connects processes of several machines.
+TEST(ProcessPlace, NeedsNoMeeting) {
+  ::setenv("OMPI_COMM_WORLD_RANK", "2", 1);
+  ::setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+  ::setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
+  ProcessPlace result;
+  EXPECT_TRUE(readProcessPlace(ownEnvironment, result).ok());
+  for (const char *name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"})
+    ::unsetenv(name);
+  EXPECT_EQ(result.rank, 2);
+  EXPECT_EQ(result.localSize, 2);
+}
+
+TEST(ProcessPlace, Mpich) {
+  std::map<std::string, std::string> variables = {{"PMI_RANK", "3"},        {"PMI_SIZE", "4"},
+                                                  {"MPI_LOCALRANKID", "3"}, {"MPI_LOCALNRANKS", "4"},
+                                                  {"SLURM_PROCID", "0"},    {"SLURM_NTASKS", "1"}};
+  ProcessPlace result;
+  ASSERT_TRUE(place(variables, result).ok());
+  EXPECT_EQ(result.rank, 3);
+  EXPECT_EQ(result.localSize, 4);
+  EXPECT_EQ(result.source, "mpiexec of MPICH");
+  variables.erase("PMI_SIZE");
+  EXPECT_EQ(placeError(variables), "MPI_LOCALNRANKS is set, but PMI_SIZE is not");
 }
 
 TEST(ProcessPlace, Slurm) {

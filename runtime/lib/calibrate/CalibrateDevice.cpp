@@ -180,7 +180,7 @@ Status calibrateDevice(const Settings &settings, Profile &profile) {
   ProcessPlace place;
   const bool isShared = settings.backend == "cuda-loopback";
   if (!isShared)
-    MOERT_RETURN_IF_ERROR(readProcessPlace([](const char *name) { return std::getenv(name); }, place));
+    MOERT_RETURN_IF_ERROR(readProcessPlace(ownEnvironment, place));
   RanksOptions options{settings.backend, place.size, 1, settings.device.arenaBytes,
                        allGroups(place.size, place.localSize)};
   options.identity = identityOf(place, settings, options.groups);

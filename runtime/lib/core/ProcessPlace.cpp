@@ -18,17 +18,20 @@ constexpr int kDefaultPort = 29500;
 /// A shorter secret could be guessed.
 constexpr size_t kLeastSecret = 16, kMostSecret = 4096;
 
-/// Variables of a launcher. Those of the ranks on a machine may be absent.
+/// Variables of a launcher, of which `sign` says that it started the process. Those of the ranks on a machine may be
+/// absent.
 struct Launcher {
-  const char *name;
+  const char *name, *sign;
   const char *rank, *size, *localRank, *localSize;
 };
 
 constexpr Launcher kLaunchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+    {"torchrun", "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr},
+    // srun sets PMI_RANK, too.
+    {"mpiexec of MPICH", "MPI_LOCALNRANKS", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"srun", "SLURM_PROCID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr},
 };
 
 Status readNumber(const char *name, const char *text, int64_t least, int64_t most, int64_t &value) {
@@ -60,11 +63,11 @@ int64_t readTasksOfNode(const Environment &environment, int64_t all) {
 
 Status readRanks(const Environment &environment, const Launcher &launcher, ProcessPlace &place) {
   constexpr int64_t kMost = int64_t(1) << 24;
-  const char *size = environment(launcher.size);
-  if (!size)
-    return invalid(launcher.rank, " is set, but ", launcher.size, " is not");
+  const char *size = environment(launcher.size), *rank = environment(launcher.rank);
+  if (!size || !rank)
+    return invalid(launcher.sign, " is set, but ", size ? launcher.rank : launcher.size, " is not");
   MOERT_RETURN_IF_ERROR(readNumber(launcher.size, size, 1, kMost, place.size));
-  MOERT_RETURN_IF_ERROR(readNumber(launcher.rank, environment(launcher.rank), 0, place.size - 1, place.rank));
+  MOERT_RETURN_IF_ERROR(readNumber(launcher.rank, rank, 0, place.size - 1, place.rank));
   place.localSize = place.size;
   if (const char *text = launcher.localSize ? environment(launcher.localSize) : nullptr)
     MOERT_RETURN_IF_ERROR(readNumber(launcher.localSize, text, 1, place.size, place.localSize));
@@ -201,18 +204,25 @@ std::string firstHost(const std::string &nodes) {
   return host;
 }
 
+static const Launcher *findLauncher(const Environment &environment) {
+  const auto *found = std::ranges::find_if(kLaunchers, [&](const Launcher &one) { return environment(one.sign); });
+  return found == std::end(kLaunchers) ? nullptr : found;
+}
+
 Status readProcessPlace(const Environment &environment, ProcessPlace &place) {
-  for (const Launcher &launcher : kLaunchers) {
-    if (!environment(launcher.rank))
-      continue;
-    place.source = launcher.name;
-    MOERT_RETURN_IF_ERROR(readRanks(environment, launcher, place));
-    MOERT_RETURN_IF_ERROR(readEndpoint(environment, launcher, place));
+  const Launcher *launcher = findLauncher(environment);
+  place = {};
+  place.source = launcher ? launcher->name : "no launcher";
+  return launcher ? readRanks(environment, *launcher, place) : Status();
+}
+
+Status readMeeting(const Environment &environment, ProcessPlace &place) {
+  const Launcher *launcher = findLauncher(environment);
+  if (launcher) {
+    MOERT_RETURN_IF_ERROR(readEndpoint(environment, *launcher, place));
     return readSecret(environment, place);
   }
-  place = {};
   place.endpoint.host = "127.0.0.1";
-  place.source = "no launcher";
   return {};
 }
 

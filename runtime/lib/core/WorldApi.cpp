@@ -178,7 +178,7 @@ int32_t moert_place(int64_t *process, int64_t *processes) {
     if (!process || !processes)
       return invalid("expected out-parameters that are not null");
     ProcessPlace place;
-    Status status = readProcessPlace([](const char *name) { return std::getenv(name); }, place);
+    Status status = readProcessPlace(ownEnvironment, place);
     *process = place.rank;
     *processes = place.size;
     return status;

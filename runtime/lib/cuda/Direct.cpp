@@ -60,7 +60,8 @@ void loadKernelsFirst() { ::setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
 Status joinProcesses(double timeout, ProcessPlace &place, std::shared_ptr<net::Star> &processes) {
   static std::shared_ptr<net::Star> only;
   static std::mutex mutex;
-  MOERT_RETURN_IF_ERROR(readProcessPlace([](const char *name) { return std::getenv(name); }, place));
+  MOERT_RETURN_IF_ERROR(readProcessPlace(ownEnvironment, place));
+  MOERT_RETURN_IF_ERROR(readMeeting(ownEnvironment, place));
   std::lock_guard lock(mutex);
   if (place.size > 1 && !only) {
     loadKernelsFirst();

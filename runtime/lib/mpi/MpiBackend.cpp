@@ -8,10 +8,11 @@
 #include "core/Attributes.h"
 #include "core/ExecutorCommunicator.h"
 #include "core/Module.h"
+#include "core/ProcessPlace.h"
 #include "host/HostBackend.h"
 #include "mpi/Transfer.h"
 
-#include <cstdlib>
+#include <cstring>
 #include <map>
 
 namespace moert::mpi {
@@ -264,15 +265,27 @@ Status MpiDevice::explain(const Status &status) {
   return failure;
 }
 
+/// Checks that MPI knows the processes of the launcher. An MPI that another one's launcher started takes each process
+/// for the only one.
+Status checkLauncher(const Session &session) {
+  ProcessPlace place;
+  if (!readProcessPlace(ownEnvironment, place).ok() || place.size == 1 ||
+      (place.rank == session.rank() && place.size == session.size()))
+    return {};
+  char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(version, &length);
+  const std::string name(version, std::strcspn(version, ",\n"));
+  return invalid(place.source, " says that this is process ", place.rank, " of ", place.size, ", but MPI says ",
+                 session.rank(), " of ", session.size(), "; start the processes by the mpirun of ", name,
+                 ", with which backend 'mpi' was built");
+}
+
 Status create(const std::string &, std::span<const Program> programs, const std::vector<Group> &groups, int64_t world,
               const BackendOptions &options, Backend &backend) {
   std::shared_ptr<Session> session;
   MOERT_RETURN_IF_ERROR(Session::open(options.timeout, session));
-  ProcessPlace place;
-  bool known = readProcessPlace([](const char *name) { return std::getenv(name); }, place).ok();
-  if (known && place.size > 1 && place.rank != session->rank())
-    return invalid("the environment of ", place.source, " says that this is process ", place.rank, ", but MPI says ",
-                   session->rank());
+  MOERT_RETURN_IF_ERROR(checkLauncher(*session));
   Status ready;
   if (session->size() != world)
     ready = invalid("the plan has ", world, " ranks, but there are ", session->size(),

@@ -26,6 +26,16 @@ std::string ownAddress() {
   return host;
 }
 
+/// Refuses srun without PMIx, with which MPI would end the process.
+Status checkManager() {
+  ProcessPlace place;
+  if (!readProcessPlace(ownEnvironment, place).ok() || place.source != "srun" || place.size == 1 ||
+      std::getenv("PMIX_NAMESPACE") || std::getenv("PMI_RANK"))
+    return {};
+  return invalid("srun does not tell MPI of the other processes; add --mpi=pmix to srun (srun --mpi=list says what "
+                 "it has), or start them by mpirun");
+}
+
 } // namespace
 
 Status check(int code, const char *function) {
@@ -78,6 +88,7 @@ Status Session::startMpi() {
 /// Joins the processes before MPI starts if the launcher says where. A process that never starts MPI is then noticed,
 /// too.
 Status Session::begin() {
+  MOERT_RETURN_IF_ERROR(checkManager());
   MOERT_RETURN_IF_ERROR(joinHere());
   struct Started {
     Status status;
@@ -122,8 +133,8 @@ net::Star::Options Session::joinOptions() const {
 
 Status Session::joinHere() {
   ProcessPlace found;
-  if (!readProcessPlace([](const char *name) { return std::getenv(name); }, found).ok() || found.source != "mpirun" ||
-      found.size == 1 || found.endpoint.local.empty())
+  if (!readProcessPlace(ownEnvironment, found).ok() || found.source != "mpirun" || found.size == 1 ||
+      !readMeeting(ownEnvironment, found).ok() || found.endpoint.local.empty())
     return {};
   net::Star::Options options = joinOptions();
   options.index = found.rank;

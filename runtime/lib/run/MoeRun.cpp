@@ -37,10 +37,21 @@ int exitStatus(const Status &status) {
   }
 }
 
+/// Prints a warning if a launcher started several processes, none of which knows the others.
+void warnOfOthers(const Options &options, std::ostream &err) {
+  int64_t process = 0, processes = 1;
+  if (moert_place(&process, &processes) == MOERT_OK && processes > 1 && process == 0)
+    err << "moe-run: warning: a launcher started " + std::to_string(processes) +
+               " processes, and each of them runs all ranks of the plan, because the backend is " + options.backend +
+               "; give --backend=mpi or --backend=cuda to run one rank in each\n";
+}
+
 /// Finds the number of this process. In other processes than 0, clears the options that only process 0 carries out.
-Status findProcess(Options &options) {
-  if (options.backend != "mpi" && options.backend != "cuda")
+Status findProcess(Options &options, std::ostream &err) {
+  if (options.backend != "mpi" && options.backend != "cuda") {
+    warnOfOthers(options, err);
     return {};
+  }
   MOERT_RETURN_IF_ERROR(checked(moert_place(&options.process, &options.processes)));
   if (options.processes > 1)
     options.agreement = agreementText(options);
@@ -222,7 +233,7 @@ int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::o
     return Done;
   }
   try {
-    Status status = findProcess(options);
+    Status status = findProcess(options, err);
     if (status.ok())
       status = checkDigest(options.plan, options.digest);
     if (status.ok() && !options.train.enabled)
