@@ -29,6 +29,7 @@ def load():
                                       ("make_communicator", ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_int),
                                       ("allocate", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p),
                                       ("free", ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p),
+                                      ("fail_communicator", None, ctypes.c_void_p), ("abort_communicator", ctypes.c_int, ctypes.c_void_p),
                                       ("destroy_communicator", ctypes.c_int, ctypes.c_void_p)):
         function = getattr(library, "emulation_" + name)
         function.restype, function.argtypes = result, parameters
@@ -190,6 +191,12 @@ class NcclBackend:
     def _comm_ptr(self):
         """The communicator of the current device, or 0."""
         return self.addresses.get(Cuda.current_device(), 0)
+
+    def fail(self):
+        EMULATION.emulation_fail_communicator(self._comm_ptr())
+
+    def abort(self):
+        check(EMULATION.emulation_abort_communicator(self.addresses.pop(Cuda.current_device())))
 
     def close(self):
         for address in self.addresses.values():

@@ -129,6 +129,19 @@ class OneRank(unittest.TestCase):
             layer(to_device(draw("f32")[0]))
 
 
+    def test_memory_is_checked(self):
+        half = moeplan.torch.PlanModule(self.compile(), device="cuda").halves.any_pair.forward
+        sizes = [to_device(torch.zeros(value.local_shape)).numel() * 4 for value in (*half.arguments, *half.results)]
+        memory = to_device(torch.zeros(max(*sizes, half._arenas["device"]) + 512))
+        place = memory.data_ptr() + -memory.data_ptr() % 256
+        values, arena = [(place, size) for size in sizes], (place, half._arenas["device"])
+        for first, space, text in (((place, sizes[0] - 4), arena, f"expected {sizes[0]} bytes for 'x' of one rank but got {sizes[0] - 4}"),
+                                   ((place + 4, sizes[0]), arena, "expected 'x' at an address that is a multiple of 16"),
+                                   (values[0], (place, arena[1] - 1), f"expected an arena of at least {arena[1]} bytes but got {arena[1] - 1}"),
+                                   (values[0], (place + 16, arena[1]), "expected the arena at an address that is a multiple of 256")):
+            with self.assertRaisesRegex(moeplan.Error, text):
+                half._world.run([first, *values[1:]], [space])
+
     def test_errors_of_the_stream(self):
         """A failure of torch is an error of the step, which is not enqueued on another stream. The plan can go on."""
         layer = moeplan.torch.PlanModule(self.compile(), device="cuda")
@@ -141,13 +154,12 @@ class OneRank(unittest.TestCase):
 
     def test_order_of_communicators(self):
         """NCCL reads its variable when it starts, so the import sets it only before."""
-        script = ("import os, torch.distributed as dist; "
-                  "{}import moeplan.torch; print(os.environ.get('NCCL_LAUNCH_ORDER_IMPLICIT'))")
-        start = f"dist.init_process_group('gloo', init_method='file://{self.folder.name}/store', rank=0, world_size=1); "
+        script = (f"import os, torch.distributed as dist; dist.init_process_group('gloo', init_method='file://{self.folder.name}/store', rank=0, "
+                  "world_size=1); import moeplan.torch; print(os.environ.get('NCCL_LAUNCH_ORDER_IMPLICIT'))")
         environment = {name: value for name, value in os.environ.items() if name != "NCCL_LAUNCH_ORDER_IMPLICIT"}
-        for before, expected in (("", "1"), (start, "None")):
-            done = subprocess.run([sys.executable, "-c", script.format(before)], env=environment, stdout=subprocess.PIPE, text=True, check=True)
-            self.assertEqual(done.stdout.strip(), expected)
+        self.assertEqual(os.environ["NCCL_LAUNCH_ORDER_IMPLICIT"], "1")
+        done = subprocess.run([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        self.assertEqual(done.stdout.strip(), "None")
 
     def test_other_devices(self):
         """The device may be another one than the current one, which stays as it was."""
@@ -174,6 +186,7 @@ class TwoRanks(unittest.TestCase):
             for dtype in TOLERANCE:
                 for ranks in (1, RANKS):
                     compile_layer(os.path.join(folder, f"{dtype}-{ranks}.so"), ranks, dtype, dropless=True, batch=RANKS // ranks)
+            compile_layer(os.path.join(folder, f"capacity-{RANKS}.so"), RANKS, capacity_factor=1.25)
             environment = dict(os.environ, NCCL_EMULATION_FOLDER=folder, OMP_NUM_THREADS="1")
             processes = [subprocess.Popen([sys.executable, "-B", os.path.join(HERE, "torch_cuda_ranks.py"), folder, str(rank)], env=environment, stdout=subprocess.PIPE,
                                           stderr=subprocess.STDOUT, text=True) for rank in range(RANKS)]

@@ -66,6 +66,23 @@ class OfRank(unittest.TestCase):
                 self.make()
 
 
+    def test_4_errors_that_only_nccl_finds(self):
+        """Rank 0 enqueues a step alone, which fails later. Nothing but the end of the plan can report it."""
+        layer = self.make("capacity")
+        with Cuda.device(layer.halves.device):
+            to_host(layer(to_device(draw("f32")[0])))
+            dist.barrier()
+            if self.rank > 0:
+                return
+            layer(to_device(draw("f32")[0]))
+            backend = dist.group.WORLD._get_backend(layer.halves.device)
+            backend.fail()
+            with self.assertRaisesRegex(moeplan.Error, "a transfer failed"):
+                layer.halves.close()
+            backend.abort()
+            layer.halves.close()
+
+
 def run_rank(folder, rank):
     OfRank.folder, OfRank.rank = folder, rank
     own = dist.ProcessGroup._get_backend

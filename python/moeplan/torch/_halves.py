@@ -87,11 +87,20 @@ class Half:
             self._world = _runtime.World.on_host(plan.handle, number, processes.rank, processes.size, processes.all_to_all,
                                                  processes.all_gather, workers, verify)
 
-    def close(self) -> None:
+    def _call(self, function: Callable[..., object], *arguments: object) -> None:
+        try:
+            function(*arguments)
+        except Error:
+            self._has_failed = True
+            raise
+
+    def wait(self) -> None:
         """Waits for steps on a GPU. What only the device found is an error here, if no step has returned one."""
-        world, self._world = self._world, None
-        if world is not None and self._device.type == "cuda" and not self._has_failed:
-            world.wait()
+        if self._world is not None and self._device.type == "cuda" and not self._has_failed:
+            self._call(self._world.wait)
+
+    def close(self) -> None:
+        self._world = None
 
     def empty_results(self, like: torch.Tensor) -> List[torch.Tensor]:
         return [like.new_empty(value.local_shape, dtype=_TYPES[value.dtype]) for value in self.results]
@@ -109,11 +118,7 @@ class Half:
         with _running, _made_current(self._device):
             stream = torch.cuda.current_stream(self._device).cuda_stream if self._device.type == "cuda" else 0
             arenas = [_get_scratch(kind, self._arenas[kind], self._device, stream) for kind in ("device", "host_pinned")]
-            try:
-                self._world.run([_place_of(tensor) for tensor in values], [_place_of(tensor) for tensor in arenas], stream)
-            except Error:
-                self._has_failed = True
-                raise
+            self._call(self._world.run, [_place_of(tensor) for tensor in values], [_place_of(tensor) for tensor in arenas], stream)
         return results
 
 
@@ -187,16 +192,14 @@ class Halves:
 
     def close(self) -> None:
         """Waits for steps, ends the plan's threads, and releases the process group. Layers cannot run any more. Call it before
-        torch.distributed.destroy_process_group, which ends the communicators. May be called again."""
-        errors = []
-        for half in [half for pair in self.pairs.values() for half in (pair.forward, pair.backward)]:
-            try:
-                half.close()
-            except Error as error:
-                errors.append(error)
+        torch.distributed.destroy_process_group, which ends the communicators. May be called again. It must be after an error that only
+        the GPU found, because the end of the plan waits until the communicators of a failed exchange are aborted."""
+        halves = [half for pair in self.pairs.values() for half in (pair.forward, pair.backward)]
+        for half in halves:
+            half.wait()
+        for half in halves:
+            half.close()
         self.processes.close()
-        if errors:
-            raise errors[0]
 
     def __deepcopy__(self, memo: Dict[int, object]) -> "Halves":
         # Copies of a layer share the plan.
@@ -228,4 +231,7 @@ class Halves:
 def _close_all() -> None:
     """Closes all plans while Python still runs. Threads that need Python later would end the process."""
     for halves in Halves._all:
-        halves.close()
+        try:
+            halves.close()
+        except Error as error:
+            _log.error("'%s': %s", halves.plan.path, error)

@@ -39,6 +39,9 @@ ncclComm_t emulation_make_communicator(int size, const ncclUniqueId *id, int ran
   ncclComm_t comm = nullptr;
   return ncclCommInitRank(&comm, size, *id, rank) == ncclSuccess ? comm : nullptr;
 }
+/// Makes NCCL find an error in the background.
+void emulation_fail_communicator(ncclComm_t comm) { moert::emulation::failCommunicator(comm); }
+int emulation_abort_communicator(ncclComm_t comm) { return ncclCommAbort(comm); }
 int emulation_destroy_communicator(ncclComm_t comm) { return ncclCommDestroy(comm); }
 
 } // extern "C"
