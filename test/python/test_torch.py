@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HAS_TORCH = importlib.util.find_spec("torch") is not None
@@ -115,6 +116,16 @@ class OneRank(unittest.TestCase):
         halves.close()
         with self.assertRaisesRegex(moeplan.Error, "the plan is closed"):
             layer(self.draw(8))
+
+    def test_groups_live_as_long_as_a_plan(self):
+        """Plans share groups of processes, which no single process can make again."""
+        first, second = moeplan.torch.Halves(self.path), moeplan.torch.Halves(self.path)
+        with mock.patch.dict(moeplan.torch._halves.Processes._known, {(0, 2): "a group"}):
+            first.close()
+            self.assertIn((0, 2), moeplan.torch._halves.Processes._known)
+            self.assertTrue(second.is_open)
+            second.close()
+            self.assertFalse(second.is_open)
 
     def test_no_block_is_left_in_silence(self):
         block = torch.nn.Module()

@@ -32,6 +32,10 @@ class Processes:
 
     def close(self) -> None:
         self.group = None
+
+    @staticmethod
+    def forget_groups() -> None:
+        """Releases the groups that plans share, after the last of them. Only all processes together can make such groups again."""
         Processes._known.clear()
 
     def prepare(self, groups: List[Group]) -> None:

@@ -99,6 +99,10 @@ class Half:
         if self._world is not None and self._device.type == "cuda" and not self._has_failed:
             self._call(self._world.wait)
 
+    @property
+    def is_open(self) -> bool:
+        return self._world is not None
+
     def close(self) -> None:
         self._world = None
 
@@ -200,6 +204,12 @@ class Halves:
         for half in halves:
             half.close()
         self.processes.close()
+        if not any(other.is_open for other in Halves._all):
+            Processes.forget_groups()
+
+    @property
+    def is_open(self) -> bool:
+        return any(half.is_open for pair in self.pairs.values() for half in (pair.forward, pair.backward))
 
     def __deepcopy__(self, memo: Dict[int, object]) -> "Halves":
         # Copies of a layer share the plan.
