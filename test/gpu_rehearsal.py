@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Rehearses a GPU session on the emulation of CUDA: packs what is built, carries the folder elsewhere, runs both calls and reads the page.
 
-Usage: gpu_rehearsal.py --bin BIN [--build BUILD]
+Usage: gpu_rehearsal.py --bin BIN [--build BUILD] [--python PYTHON]
        gpu_rehearsal.py --packed FOLDER --packages DIR
 
 The calls see an empty environment, whose PATH has only bash, python3 and some coreutils. A second session has stand-ins for the tools of
-NVIDIA that the emulation cannot run. Sessions with broken folders have to fail.
+NVIDIA that the emulation cannot run. Sessions with broken folders have to fail. If PYTHON has PyTorch, another one runs the packed layers in
+it, on the host.
 
 With --packed, FOLDER is of `gpu.sh pack` for a GPU, and DIR has the packages of Python that a GPU's machine has (nvidia-cublas,
 nvidia-nccl-cu13, nvidia-cudnn-cu13). The first call then finds every library, and fails only since there is no GPU.
@@ -77,7 +78,8 @@ class Rehearsal(unittest.TestCase):
         os.makedirs(folder)
         for program in PROGRAMS:
             os.symlink(shutil.which(program), os.path.join(folder, program))
-        os.symlink("/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable, os.path.join(folder, "python3"))
+        if "python3" not in scripts:
+            os.symlink("/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable, os.path.join(folder, "python3"))
         for program, text in scripts.items():
             path = os.path.join(folder, program.replace("_", "-"))
             with open(path, "w", encoding="utf-8") as file:
@@ -175,6 +177,17 @@ class Rehearsal(unittest.TestCase):
         page = self.report("findings")
         self.assertIn("## Failures", page)
         self.assertIn("Invalid __global__ write", page)
+
+    def test_5_layers_run_in_pytorch(self):
+        if not OPTIONS.python or call([OPTIONS.python, "-c", "import torch"]).returncode:
+            self.skipTest("--python names no Python with PyTorch")
+        tools = self.make_path("torch-tools", python3=f'#!/usr/bin/env bash\nexec "{OPTIONS.python}" "$@"\n')
+        done = self.run_call(2, "torch", "--only=^torch-", tools=tools)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        for count, name in ((1, "torch-1"), (2, "torch-2")):
+            step = self.get_steps("torch", 2)[name]
+            self.assertEqual((step["state"], step["figures"]["ranks"], step["figures"]["device"]), ("passed", count, "cpu"))
+        self.report("torch")
 
     def test_6_a_wrong_expected_value_fails(self):
         folder = self.copy_folder("broken-case")
@@ -292,6 +305,7 @@ if __name__ == "__main__":
     what.add_argument("--bin", metavar="DIR", help="the folder of moe-compile")
     what.add_argument("--packed", metavar="FOLDER", help="a folder that was packed for a GPU, which is rehearsed without one")
     parser.add_argument("--packages", metavar="DIR", help="with --packed: the folder of NVIDIA's packages of Python")
+    parser.add_argument("--python", metavar="PATH", help="the Python for which the build has the package")
     parser.add_argument("--build", metavar="DIR", help="the build whose emulation is packed (default: the folder above --bin)")
     OPTIONS, rest = parser.parse_known_args()
     if bool(OPTIONS.packed) != bool(OPTIONS.packages):

@@ -8,6 +8,7 @@ It builds the runtime in build/gpu, and the Python package for the Python of --p
 of --bin. The folder and the tracked files of the repository, which may travel with it, have at most 64 MiB together.
 """
 import argparse
+import glob
 import hashlib
 import json
 import lzma
@@ -45,6 +46,8 @@ TORCH_LAYER = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral",
                "num_local_experts": 8, "num_experts_per_tok": 2, "num_hidden_layers": 1, "num_attention_heads": 16, "num_key_value_heads": 8,
                "vocab_size": 32000, "hidden_act": "silu", "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 1e6,
                "tie_word_embeddings": False, "router_aux_loss_coef": 0.02, "sliding_window": None}
+# Sizes for the emulation, which is slow.
+TINY_TORCH_LAYER = {**TORCH_LAYER, "hidden_size": 64, "intermediate_size": 96}
 
 
 def fail(text):
@@ -244,16 +247,20 @@ class Packer:
     def compile_torch(self):
         config = os.path.join(self.folder, "config.json")
         with open(config, "w", encoding="utf-8") as file:
-            json.dump(TORCH_LAYER, file)
+            json.dump(TINY_TORCH_LAYER if self.emulated else TORCH_LAYER, file)
+        sequence = 64 if self.emulated else 4096
         for ranks in (1, 2):
             run([os.path.join(self.bin, "moe-compile"), config, "--halves", "--residual=false", "--dtype=bf16", "--dropless",
-                 f"--parallel=dp={ranks},ep={ranks}", "--seq=4096", f"--batch={ranks}", "--cluster=hgx-h100", "--reference=false",
+                 f"--parallel=dp={ranks},ep={ranks}", f"--seq={sequence}", f"--batch={ranks}", "--cluster=hgx-h100", "--reference=false",
                  "-o", self.path("plans", "torch", f"world-{ranks}.so")])
         os.remove(config)
 
     def copy_package(self):
-        """The Python package with the module for the other Python."""
-        module = None if self.emulated else build_module(os.path.join(SOURCE, "build", "gpu-python"), self.build, self.options.python)
+        """The Python package with the module for the other Python. With the emulation it is the module of the build, if there is one."""
+        if self.emulated:
+            module = next(iter(glob.glob(os.path.join(self.build, "python", "moeplan", "_runtime*.so"))), None)
+        else:
+            module = build_module(os.path.join(SOURCE, "build", "gpu-python"), self.build, self.options.python)
         if not module:
             return
         self.compile_torch()
