@@ -104,7 +104,8 @@ class PeersTest(unittest.TestCase):
 
     def test_a_rank_dies(self):
         self.compile(*PLANS[0])
-        processes = self.start("--iters=1000000", "--timeout=60")
+        # Copy engines wait for the rank until the end of this time.
+        processes = self.start("--iters=1000000", "--timeout=60", MOERT_TEST_STUCK_STEP="5")
         time.sleep(4)
         processes[3].kill()
         begin = time.monotonic()
