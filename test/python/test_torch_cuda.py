@@ -197,3 +197,4 @@ class TwoRanks(unittest.TestCase):
                     process.kill()
         for rank, process in enumerate(processes):
             self.assertEqual(process.returncode, 0, f"rank {rank}:\n{outputs[rank]}")
+        self.assertIn("a transfer failed", outputs[0])

@@ -22,7 +22,7 @@ from test_torch_cuda import RANKS, TOLERANCE, difference, draw, step
 class OfRank(unittest.TestCase):
     """Checks on one of two ranks. Both run them in the same order."""
 
-    folder, rank = "", 0
+    folder, rank, left_behind = "", 0, None
 
     def path(self, dtype, ranks=RANKS):
         return os.path.join(self.folder, f"{dtype}-{ranks}.so")
@@ -72,15 +72,30 @@ class OfRank(unittest.TestCase):
         with Cuda.device(layer.halves.device):
             to_host(layer(to_device(draw("f32")[0])))
             dist.barrier()
-            if self.rank > 0:
-                return
-            layer(to_device(draw("f32")[0]))
             backend = dist.group.WORLD._get_backend(layer.halves.device)
-            backend.fail()
-            with self.assertRaisesRegex(moeplan.Error, "a transfer failed"):
-                layer.halves.close()
+            if self.rank == 0:
+                layer(to_device(draw("f32")[0]))
+                backend.fail()
+                with self.assertRaisesRegex(moeplan.Error, "a transfer failed"):
+                    layer.halves.close()
             backend.abort()
             layer.halves.close()
+
+    def test_5_a_step_that_never_ends(self):
+        """Rank 0 leaves a step behind, for which its end must not wait."""
+        for halves in _halves.Halves._all:
+            halves.close()
+        layer = self.make("capacity")
+        halves = layer.halves
+        with Cuda.device(halves.device):
+            to_host(layer(to_device(draw("f32")[0])))
+            dist.barrier()
+            if self.rank == 0:
+                layer(to_device(draw("f32")[0]))
+                backend = dist.group.WORLD._get_backend(halves.device)
+                backend.fail()
+                backend.addresses.clear()
+                OfRank.left_behind = halves
 
 
 def run_rank(folder, rank):
@@ -93,7 +108,8 @@ def run_rank(folder, rank):
         result = unittest.TextTestRunner(verbosity=2).run(unittest.defaultTestLoader.loadTestsFromTestCase(OfRank))
         dist.barrier()
         for halves in _halves.Halves._all:
-            halves.close()
+            if halves is not OfRank.left_behind:
+                halves.close()
     dist.destroy_process_group()
     return 0 if result.wasSuccessful() else 1
 

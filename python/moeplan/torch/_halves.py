@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import hashlib
 import logging
 import os
@@ -76,7 +77,7 @@ class Half:
     def __init__(self, plan: Plan, number: int, processes: Processes, device: torch.device, workers: int, verify: bool) -> None:
         (program,) = plan.variants[number].programs
         self._device = device
-        self._has_failed = False
+        self.has_failed = False
         self.arguments: Tuple[Value, ...] = program.arguments
         self.results: Tuple[Value, ...] = program.results
         self._arenas = program.arenas
@@ -91,12 +92,12 @@ class Half:
         try:
             function(*arguments)
         except Error:
-            self._has_failed = True
+            self.has_failed = True
             raise
 
     def wait(self) -> None:
         """Waits for steps on a GPU. What only the device found is an error here, if no step has returned one."""
-        if self._world is not None and self._device.type == "cuda" and not self._has_failed:
+        if self._world is not None and self._device.type == "cuda" and not self.has_failed:
             self._call(self._world.wait)
 
     @property
@@ -105,6 +106,10 @@ class Half:
 
     def close(self) -> None:
         self._world = None
+
+    def leave(self) -> None:
+        """Closes the program for Python, but leaves its end to that of the process."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._world))
 
     def empty_results(self, like: torch.Tensor) -> List[torch.Tensor]:
         return [like.new_empty(value.local_shape, dtype=_TYPES[value.dtype]) for value in self.results]
@@ -194,14 +199,20 @@ class Halves:
             pair = Pair(plan, number, self.processes, self.device, self._workers, self._verify)
             self.pairs.setdefault(pair.input.local_shape[0], pair)
 
+    def list_halves(self) -> List[Half]:
+        return [half for pair in self.pairs.values() for half in (pair.forward, pair.backward)]
+
+    def wait(self) -> None:
+        """Waits for the steps of the plan on a GPU. Errors that only the GPU found, and that no step has returned, are raised once."""
+        for half in self.list_halves():
+            half.wait()
+
     def close(self) -> None:
         """Waits for steps, ends the plan's threads, and releases the process group. Layers cannot run any more. Call it before
         torch.distributed.destroy_process_group, which ends the communicators. May be called again. It must be after an error that only
         the GPU found, because the end of the plan waits until the communicators of a failed exchange are aborted."""
-        halves = [half for pair in self.pairs.values() for half in (pair.forward, pair.backward)]
-        for half in halves:
-            half.wait()
-        for half in halves:
+        self.wait()
+        for half in self.list_halves():
             half.close()
         self.processes.close()
         if not any(other.is_open for other in Halves._all):
@@ -209,7 +220,7 @@ class Halves:
 
     @property
     def is_open(self) -> bool:
-        return any(half.is_open for pair in self.pairs.values() for half in (pair.forward, pair.backward))
+        return any(half.is_open for half in self.list_halves())
 
     def __deepcopy__(self, memo: Dict[int, object]) -> "Halves":
         # Copies of a layer share the plan.
@@ -239,9 +250,16 @@ class Halves:
 
 @atexit.register
 def _close_all() -> None:
-    """Closes all plans while Python still runs. Threads that need Python later would end the process."""
+    """Closes all plans while Python still runs. Threads that need Python later would end the process. After an error on a GPU,
+    the end of any plan there may wait for a step that never ends. Then all are left to the end of the process."""
     for halves in Halves._all:
         try:
-            halves.close()
+            halves.wait()
         except Error as error:
             _log.error("'%s': %s", halves.plan.path, error)
+    on_gpus = [half for halves in Halves._all if halves.device.type == "cuda" for half in halves.list_halves()]
+    if any(half.has_failed for half in on_gpus):
+        for half in on_gpus:
+            half.leave()
+    for halves in Halves._all:
+        halves.close()
