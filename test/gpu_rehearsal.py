@@ -182,12 +182,12 @@ class Rehearsal(unittest.TestCase):
         if not OPTIONS.python or call([OPTIONS.python, "-c", "import torch"]).returncode:
             self.skipTest("--python names no Python with PyTorch")
         tools = self.make_path("torch-tools", python3=f'#!/usr/bin/env bash\nexec "{OPTIONS.python}" "$@"\n')
-        done = self.run_call(2, "torch", "--only=^torch-", tools=tools)
+        done = self.run_call(2, "in-pytorch", "--only=^torch-", tools=tools)
         self.assertEqual(done.returncode, 0, done.stdout)
         for count, name in ((1, "torch-1"), (2, "torch-2")):
-            step = self.get_steps("torch", 2)[name]
+            step = self.get_steps("in-pytorch", 2)[name]
             self.assertEqual((step["state"], step["figures"]["ranks"], step["figures"]["device"]), ("passed", count, "cpu"))
-        self.report("torch")
+        self.report("in-pytorch")
 
     def test_6_a_wrong_expected_value_fails(self):
         folder = self.copy_folder("broken-case")
