@@ -11,6 +11,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from functools import partial
@@ -151,6 +152,40 @@ def check_kills(tools, trials, folder, log):
     return f"{done} kills, went on from steps {sorted(steps)}"
 
 
+def find_rank(process, backend):
+    """A process that runs a rank."""
+    if backend != "mpi":
+        return process.pid
+    with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+        return int(file.read().split()[-1])
+
+
+def check_termination(tools, folder, log):
+    """SIGTERM at one rank ends the step under way. All ranks write its checkpoint, and the same command resumes."""
+    path = partial(os.path.join, folder)
+    name = "dp, mp and ep"
+    compile_layouts(tools, [name], path, log)
+    state = f"--checkpoint={path('state')}/"
+    command = [os.path.join(tools.folder, "moe-run"), path(name + ".so"), "--train", f"--data={path('text')}", "--rate=0.01", "--warmup=2",
+               "--steps=1000000", "--checkpoint-every=1000000", f"--backend={tools.backend}", state, SHARDS]
+    if tools.backend == "mpi":
+        command = ["mpirun", "--quiet", "--oversubscribe", "-n", "4", *command]
+    log.append(" ".join(command))
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    lines = [process.stdout.readline() for _ in range(3)]
+    os.kill(find_rank(process, tools.backend), signal.SIGTERM)
+    rest, said = process.communicate(timeout=60)
+    last = int((lines + rest.splitlines())[-1].split()[1])
+    if process.returncode != 128 + signal.SIGTERM or f"moe-run: SIGTERM: '{path('state')}/' has the checkpoint of all steps so far" not in said:
+        raise harness.CaseFailed(f"expected exit status 143 and a message but got {process.returncode}: {said}")
+    if check_latest(path("state")) != last + 1:
+        raise harness.CaseFailed(f"expected a checkpoint after step {last} but got one of {check_latest(path('state'))} steps")
+    got = train(tools, name, path, log, f"--steps={last + 3}", state, SHARDS)
+    if sorted(got) != [last + 1, last + 2]:
+        raise harness.CaseFailed(f"expected steps {last + 1} and {last + 2} but got {got}")
+    return f"stopped after step {last}"
+
+
 # transformers' folders
 
 EXPLAIN = """
@@ -230,6 +265,7 @@ def cases(options):
     else:
         yield "world 4 at most, from one layout to all others", partial(check_layouts, pairs=[(names[1], after) for after in names])
         yield "world 4, from ZeRO-1", partial(check_layouts, pairs=[("all but pp, ZeRO-1", "mp and esp")])
+    yield "world 4, terminated", check_termination
     for dtype in ("bf16", "f32") if options.suite == "full" else ("bf16",):
         yield f"world 4, published in {dtype}", partial(check_published, dtype=dtype)
 

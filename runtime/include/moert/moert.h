@@ -33,7 +33,9 @@ typedef enum moert_status {
   /// A value that is assumed equal on all members of a group differs (checked under verification only).
   MOERT_ERROR_NOT_REPLICATED = 5,
   MOERT_ERROR_UNSUPPORTED = 6,
-  MOERT_ERROR_INTERNAL = 7
+  MOERT_ERROR_INTERNAL = 7,
+  /// A process was asked to stop between two steps, and all stop.
+  MOERT_ERROR_STOPPED = 8
 } moert_status;
 
 typedef enum moert_dtype { MOERT_F32 = 0, MOERT_F64 = 1, MOERT_BF16 = 2, MOERT_I32 = 3, MOERT_F16 = 4 } moert_dtype;

@@ -12,6 +12,7 @@
 #endif
 
 #include <chrono>
+#include <csignal>
 #include <exception>
 #include <thread>
 
@@ -27,6 +28,8 @@ int exitStatus(const Status &status) {
   switch (status.code) {
   case MOERT_OK:
     return Done;
+  case MOERT_ERROR_STOPPED:
+    return 128 + SIGTERM;
   case MOERT_ERROR_HANG:
   case MOERT_ERROR_OVERFLOW:
   case MOERT_ERROR_NOT_REPLICATED:
@@ -77,10 +80,12 @@ int conclude(const Options &options, const Status &status, const std::vector<std
   for (const std::string &failure : failures)
     err << who + "check failed: " + failure + "\n";
   // Rank 0 reports itself an error that ends all processes.
-  bool isSaid = !options.isFirst() && exitStatus(status) == BadInput && status.message.starts_with("rank 0: ");
+  const bool isStopped = status.code == MOERT_ERROR_STOPPED;
+  bool isSaid =
+      !options.isFirst() && (isStopped || (exitStatus(status) == BadInput && status.message.starts_with("rank 0: ")));
   // The message is written at once, because other processes write too.
   if (!status.ok() && !isSaid)
-    err << who + "error: " + status.message + "\n";
+    err << who + (isStopped ? "" : "error: ") + status.message + "\n";
   // A launcher ends all processes once one has failed. Rank 0 needs time to report first.
   if (isSaid)
     std::this_thread::sleep_for(kUntilFirstHasSpoken);

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -62,6 +63,16 @@ double learningRate(const TrainOptions &options, int64_t step) {
   return options.finalRate + (options.rate - options.finalRate) * (1 + std::cos(std::numbers::pi * done)) / 2;
 }
 
+volatile std::sig_atomic_t terminationAsked = 0;
+
+/// Lets the first SIGTERM end training after a step. The next one ends the process.
+void catchTermination() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { terminationAsked = 1; };
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
 class Trainer {
 public:
   Trainer(const Options &options, std::ostream &out, std::ostream &err)
@@ -83,6 +94,8 @@ private:
   Status openLog();
   Status step(int64_t number, StepRecord &record);
   Status print(const StepRecord &record);
+  Status findTermination(bool &stops);
+  Status trainTo(int64_t end, bool &stops);
   Status writeOneFile();
   Status writeFolder(int64_t step);
   bool isPublished(const Value &value) const;
@@ -407,8 +420,23 @@ Status Trainer::savePublishedFromMemory() {
 Status Trainer::run() {
   for (Status (Trainer::*part)() : {&Trainer::open, &Trainer::start, &Trainer::openLog})
     MOERT_RETURN_IF_ERROR((this->*part)());
-  const TrainOptions &training = options.train;
-  for (int64_t number = firstStep; number < training.steps; ++number) {
+  bool stops = false;
+  MOERT_RETURN_IF_ERROR(trainTo(options.train.steps, stops));
+  if (!options.saveCheckpoint.empty() && !stops)
+    MOERT_RETURN_IF_ERROR(savePublished());
+  if (options.json && options.isFirst())
+    out << Json{{"first_step", firstStep}, {"steps", records}}.dump(2) << "\n";
+  if (!stops)
+    return {};
+  return Status::error(MOERT_ERROR_STOPPED, "SIGTERM: '" + options.train.checkpoint +
+                                                "' has the checkpoint of all steps so far; the same command resumes");
+}
+
+/// Trains up to step `end`. If a process gets SIGTERM, stops after the step under way and its checkpoint.
+Status Trainer::trainTo(int64_t end, bool &stops) {
+  if (!checkpoint.empty())
+    catchTermination();
+  for (int64_t number = firstStep; number < end && !stops; ++number) {
     StepRecord record;
     if (Status status = step(number, record); !status.ok())
       return Status::error(status.code, "step " + std::to_string(number) + ": " + status.message);
@@ -417,15 +445,22 @@ Status Trainer::run() {
     if (!std::isfinite(record.results.front().second))
       return Status::error(MOERT_ERROR_INTERNAL,
                            "step " + std::to_string(number) + ": '" + record.results.front().first + "' is not finite");
-    bool due = (number + 1) % training.checkpointEvery == 0 || number + 1 == training.steps;
-    if (!checkpoint.empty() && due)
+    const bool isLast = number + 1 == end;
+    if (!isLast)
+      MOERT_RETURN_IF_ERROR(findTermination(stops));
+    if (!checkpoint.empty() && ((number + 1) % options.train.checkpointEvery == 0 || isLast || stops))
       MOERT_RETURN_IF_ERROR(isFolder ? writeFolder(number + 1) : writeOneFile());
   }
-  if (!options.saveCheckpoint.empty())
-    MOERT_RETURN_IF_ERROR(savePublished());
-  if (options.json && options.isFirst())
-    out << Json{{"first_step", firstStep}, {"steps", records}}.dump(2) << "\n";
   return {};
+}
+
+/// Sets `stops` in all processes if one of them got SIGTERM.
+Status Trainer::findTermination(bool &stops) {
+  if (checkpoint.empty())
+    return {};
+  Status status = runner->meet(terminationAsked ? Status::error(MOERT_ERROR_STOPPED, "SIGTERM") : Status{});
+  stops = status.code == MOERT_ERROR_STOPPED;
+  return stops ? Status{} : status;
 }
 
 } // namespace
