@@ -31,7 +31,8 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
                         "   (tensor), ep (expert) and esp (expert tensor parallelism). Example:\n"
                         "   dp=4,mp=2,ep=4,esp=2. Without a size, dp is at least ep x esp / (cp x mp), and\n"
                         "   the others are 1. auto searches the best sizes for --world ranks, and keeps\n"
-                        "   given ones, as in auto,pp=4,cp=2. Default: one rank; in moe-plan auto"),
+                        "   given ones, as in auto,pp=4,cp=2. moe-plan always searches, also without auto.\n"
+                        "   Default: one rank; in moe-plan auto"),
                cl::value_desc("sizes"), cl::init(""), cl::cat(category)),
       schedule("schedule",
                cl::desc("How MoE layers are computed: baseline, s1, s2, s2+saa, ppmoe, parm-auto or\n"

@@ -71,6 +71,11 @@ public:
   std::unique_ptr<llvm::ThreadPoolInterface> makeThreads() const;
   /// Whether --parallel leaves groups open: "auto", or "auto" and the sizes that are given, joined by ','.
   bool isOpen() const { return parallel == "auto" || llvm::StringRef(parallel).starts_with("auto,"); }
+  /// Leaves the groups open whose sizes --parallel does not give.
+  void openGroups() {
+    if (!isOpen())
+      parallel = parallel.empty() ? "auto" : "auto," + parallel;
+  }
   /// `options` are getOptions()'.
   FailureOr<ParallelSearchInput> getSearch(Session &session, const PlanOptions &options) const;
   /// Calls chooseParallel() for `search`. With --framework it does so with each dispatcher and graph scope that is

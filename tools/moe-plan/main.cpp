@@ -63,6 +63,9 @@ static LogicalResult setDefaults(MLIRContext &context) {
     return failure();
   setDefault("world", gpus);
   setDefault("cluster", clusterName);
+  // A job has groups of its own.
+  if (!isGiven("megatron-args"))
+    compiling.openGroups();
   setDefault("parallel", "auto");
   setDefault("schedule", "auto");
   if (compiling.isTraining())
