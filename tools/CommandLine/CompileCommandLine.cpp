@@ -31,7 +31,7 @@ CompileCommandLine::CompileCommandLine(cl::OptionCategory &category)
                         "   (tensor), ep (expert) and esp (expert tensor parallelism). Example:\n"
                         "   dp=4,mp=2,ep=4,esp=2. Without a size, dp is at least ep x esp / (cp x mp), and\n"
                         "   the others are 1. auto searches the best sizes for --world ranks, and keeps\n"
-                        "   given ones, as in auto,pp=4,cp=2. moe-plan always searches, also without auto.\n"
+                        "   given ones, as in auto,pp=4,cp=2. In moe-plan, auto may be left out.\n"
                         "   Default: one rank; in moe-plan auto"),
                cl::value_desc("sizes"), cl::init(""), cl::cat(category)),
       schedule("schedule",
