@@ -88,9 +88,9 @@ TEST(ProcessPlace, NeedsNoMeeting) {
 }
 
 TEST(ProcessPlace, Mpich) {
-  std::map<std::string, std::string> variables = {{"PMI_RANK", "3"},        {"PMI_SIZE", "4"},
-                                                  {"MPI_LOCALRANKID", "3"}, {"MPI_LOCALNRANKS", "4"},
-                                                  {"SLURM_PROCID", "0"},    {"SLURM_NTASKS", "1"}};
+  std::map<std::string, std::string> variables = {
+      {"PMI_RANK", "3"},      {"PMI_SIZE", "4"},     {"MPI_LOCALRANKID", "3"}, {"MPI_LOCALNRANKS", "4"},
+      {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}};
   ProcessPlace result;
   ASSERT_TRUE(place(variables, result).ok());
   EXPECT_EQ(result.rank, 3);
@@ -104,6 +104,10 @@ TEST(ProcessPlace, Slurm) {
   std::map<std::string, std::string> variables = {
       {"SLURM_PROCID", "9"}, {"SLURM_NTASKS", "16"}, {"SLURM_JOB_ID", "4711"}, {"SLURM_JOB_NODELIST", "node[007-010]"}};
   ProcessPlace result;
+  // A script of sbatch is one process.
+  ASSERT_TRUE(place(variables, result).ok());
+  EXPECT_EQ(result.size, 1);
+  variables["SLURM_STEP_ID"] = "0";
   ASSERT_TRUE(place(variables, result).ok());
   EXPECT_EQ(result.endpoint.host, "node007");
   EXPECT_GE(result.endpoint.port, 20000);
@@ -114,7 +118,8 @@ TEST(ProcessPlace, Slurm) {
 }
 
 TEST(ProcessPlace, TasksOfSlurmsNodes) {
-  std::map<std::string, std::string> variables = {{"SLURM_PROCID", "5"},
+  std::map<std::string, std::string> variables = {{"SLURM_STEP_ID", "0"},
+                                                  {"SLURM_PROCID", "5"},
                                                   {"SLURM_NTASKS", "7"},
                                                   {"SLURM_LOCALID", "1"},
                                                   {"SLURM_JOB_NODELIST", "node[1-4]"},

@@ -31,7 +31,8 @@ constexpr Launcher kLaunchers[] = {
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
     // srun sets PMI_RANK, too.
     {"mpiexec of MPICH", "MPI_LOCALNRANKS", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    {"srun", "SLURM_PROCID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr},
+    // A script of sbatch has the other variables, too, but is one process.
+    {"srun", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr},
 };
 
 Status readNumber(const char *name, const char *text, int64_t least, int64_t most, int64_t &value) {

@@ -41,8 +41,8 @@ struct ProcessPlace {
 using Environment = std::function<const char *(const char *)>;
 
 /// Reads the place from the environment, from the first of these that is set: RANK, WORLD_SIZE, LOCAL_RANK (torchrun,
-/// or set by hand); OMPI_COMM_WORLD_* (mpirun); PMI_* with MPI_LOCALNRANKS (mpiexec of MPICH); SLURM_* (srun). Without
-/// them there is one process. Errors name the variable and the expected value.
+/// or set by hand); OMPI_COMM_WORLD_* (mpirun); PMI_* with MPI_LOCALNRANKS (mpiexec of MPICH); SLURM_* with
+/// SLURM_STEP_ID (srun). Without them there is one process. Errors name the variable and the expected value.
 Status readProcessPlace(const Environment &environment, ProcessPlace &place);
 
 /// Reads where the processes of a place meet, if no library such as MPI connects them. MASTER_ADDR and MASTER_PORT hold
