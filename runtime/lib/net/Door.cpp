@@ -3,6 +3,10 @@
 #include "net/Door.h"
 #include "net/Stall.h"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <list>
 #include <poll.h>
 #include <set>
@@ -142,7 +146,7 @@ void Door::judge(Arrival &guest, const Message &message) {
 Status Door::checkArrivals() {
   for (auto &[process, arrival] : arrivals)
     if (!arrival.reader.readFrom(arrival.socket))
-      return Status::error(MOERT_ERROR_HANG, diedText(process, arrival));
+      return Status::error(MOERT_ERROR_HANG, lostText(process, arrival));
   return {};
 }
 
@@ -197,8 +201,14 @@ Status greet(const JoinOptions &options, Arrival &first, Message &answer) {
 
 } // namespace
 
-std::string diedText(int64_t process, const Arrival &arrival) {
-  return "rank " + std::to_string(process) + " (" + arrival.name + ") died: its connection closed";
+std::string lostText(int64_t process, const Arrival &arrival) {
+  const std::string who = "rank " + std::to_string(process) + " (" + arrival.name + ") ";
+  const int error = arrival.reader.endedBy();
+  // The system of a machine that runs closes the connections of a process that died.
+  constexpr std::array kUnreachable = {ETIMEDOUT, EHOSTUNREACH, EHOSTDOWN, ENETUNREACH, ENETDOWN};
+  if (std::ranges::find(kUnreachable, error) != kUnreachable.end())
+    return who + "is not reachable: " + std::strerror(error);
+  return who + "died: its connection closed";
 }
 
 std::string ownName() {

@@ -32,8 +32,9 @@ struct Arrival {
   std::string name;           ///< "process 4711 on host 'node1'"
 };
 
-/// Text of the error if a process's connection closed too early.
-std::string diedText(int64_t process, const Arrival &arrival);
+/// Text of the error if a process's connection ended too early. Tells a process that died from one whose machine does
+/// not answer any more.
+std::string lostText(int64_t process, const Arrival &arrival);
 /// Name of this process.
 std::string ownName();
 

@@ -2,6 +2,7 @@
 
 #include "net/Message.h"
 
+#include <cerrno>
 #include <cstring>
 
 namespace moert::net {
@@ -29,6 +30,8 @@ bool MessageReader::readFrom(const Socket &socket) {
   int64_t count = socket.read(buffer, sizeof buffer);
   if (count > 0)
     append(buffer, static_cast<size_t>(count));
+  else if (count < 0)
+    ending = errno;
   return count >= 0;
 }
 

@@ -49,10 +49,13 @@ public:
   bool take(Message &message);
   /// Whether received bytes were no message, or one that is too long. The reader then returns no more messages.
   bool isBroken() const { return broken; }
+  /// The system's number of the error that ended the connection. 0 if the other side closed it.
+  int endedBy() const { return ending; }
 
 private:
   int64_t mostBytes;
   bool broken = false;
+  int ending = 0;
   std::string received;
   size_t taken = 0; ///< number of bytes of `received` that take() has returned
 };

@@ -208,6 +208,8 @@ int64_t Socket::send(const void *data, size_t bytes) const {
 
 int64_t Socket::read(void *data, size_t bytes) const {
   ssize_t got = ::recv(descriptor, data, bytes, 0);
+  if (got == 0)
+    errno = 0;
   return got > 0 ? got : got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
 }
 

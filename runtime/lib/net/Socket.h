@@ -47,7 +47,8 @@ public:
   /// Sends as many of `bytes` bytes as possible without waiting, and returns their number; -1 if the connection is
   /// broken.
   int64_t send(const void *data, size_t bytes) const;
-  /// Reads at most `bytes` bytes without waiting, and returns their number; -1 at the end of the connection.
+  /// Reads at most `bytes` bytes without waiting, and returns their number; -1 at the end of the connection,
+  /// with errno 0 if the other side closed it.
   int64_t read(void *data, size_t bytes) const;
 
 private:

@@ -50,10 +50,11 @@ void Star::look(Lock &lock) {
   size_t i = 0;
   for (auto &[process, peer] : peers) {
     short events = items[++i].revents;
-    if (events & POLLOUT)
-      flush(peer);
+    // The first call that finds the error of a connection takes it.
     if (events & ~POLLOUT)
       hear(lock, process);
+    if (events & POLLOUT && !peer.isClosed)
+      flush(peer);
   }
 }
 
@@ -106,7 +107,7 @@ void Star::died(int64_t process) {
   peers.at(process).isClosed = true;
   changed.notify_all();
   if (!left.count(process) && failed.ok())
-    spread(Status::error(MOERT_ERROR_HANG, diedText(process, peers.at(process))));
+    spread(Status::error(MOERT_ERROR_HANG, lostText(process, peers.at(process))));
 }
 
 void Star::callListener(Lock &lock, const std::function<void(Listener &)> &call) {
