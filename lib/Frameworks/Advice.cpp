@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mlir::moe;
 
 const FrameworkNames &mlir::moe::getNames(Framework framework) {
-  static constexpr FrameworkNames names[] = {{"megatron", "Megatron-LM", "core_v0.15"},
+  static constexpr FrameworkNames names[] = {{"megatron", "Megatron-LM", "core_v0.19"},
                                              {"megatron-bridge", "Megatron-Bridge", "v0.2"},
                                              {"torchtitan", "torchtitan", "v0.2.1"}};
   return names[static_cast<size_t>(framework)];

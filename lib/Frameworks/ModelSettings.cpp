@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Formats whole numbers as integers, which some arguments need, such as --rotary-base.
+/// Formats whole numbers as integers.
 static std::string formatNumber(double value) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -89,7 +89,10 @@ static void addPositions(SettingGroup &group, const ModelSpec &model) {
   if (!rotary)
     return group.add("position-embedding-type", model.learnedPositions > 0 ? "learned_absolute" : "none");
   group.add("position-embedding-type", "rope");
-  group.add("rotary-base", formatNumber(rotary->base));
+  group.add("rotary-base", formatNumber(std::round(rotary->base)));
+  if (rotary->base != std::round(rotary->base))
+    group.remark =
+        "the base of the positions is " + formatNumber(rotary->base) + ", but Megatron-LM takes whole numbers";
   if (rotary->dim > 0 && !model.attention.latent)
     group.add("rotary-percent",
               formatNumber(static_cast<double>(rotary->dim) / static_cast<double>(model.attention.headDim)));
@@ -103,7 +106,8 @@ static void addPositions(SettingGroup &group, const ModelSpec &model) {
   group.add(rotary->reach > 0 ? "rope-scaling-factor" : "rotary-scaling-factor", formatNumber(rotary->factor));
   if (model.attention.latent)
     group.add("rope-type", "yarn");
-  group.remark = "the positions are stretched: compare betas and mscale with the model's configuration";
+  group.remark += group.remark.empty() ? "" : "; ";
+  group.remark += "the positions are stretched: compare betas and mscale with the model's configuration";
 }
 
 static SettingGroup getAttention(const ModelSpec &model) {
@@ -160,6 +164,8 @@ static SettingGroup getExperts(const LayerSpec &layer, const ModelSpec &model) {
   if (layer.sharedHidden > 0)
     group.add("moe-shared-expert-intermediate-size", layer.sharedHidden);
   group.addIf(layer.sharedGate, "moe-shared-expert-gate");
+  // Megatron-LM's grouped experts refuse the fused sum if any linear layer has a bias.
+  group.addIf(model.denseBiases || model.attention.outputBias, "no-bias-dropout-fusion");
   auto isMoe = [](const BlockSpec &block) { return block.isMoe; };
   if (std::string pattern = getPattern(model.blocks, isMoe); !pattern.empty())
     group.add("moe-layer-freq", pattern);
@@ -203,6 +209,8 @@ std::vector<std::string> mlir::moe::findMegatronGaps(const ModelConfig &config) 
       {attention.outputBias && !attention.inputBiases, "a bias of attention's output alone"},
       {hasExperts && layer.score == Score::sigmoid && !layer.renormalize && layer.topK > 1,
        "sigmoid weights that are not renormalised"},
+      {hasExperts && layer.selectionBias && layer.score != Score::sigmoid,
+       "a bias in the choice of experts beside softmax (Megatron-LM has it with sigmoid alone)"},
       {hasExperts && layer.expertCapacity, "a capacity of experts that does not grow with the tokens"},
       {hasExperts && !hasActivation, "this activation function (Megatron-LM takes GELU)"}};
   std::vector<std::string> gaps;

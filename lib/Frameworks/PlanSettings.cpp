@@ -52,8 +52,10 @@ static SettingGroup getOverlap(const Advice &advice) {
   bool isOverlapped = plan.pipelineOrder == PipelineOrder::Overlapped1F1B;
   group.addIf(isOverlapped, "overlap-moe-expert-parallel-comm");
   group.addIf(isOverlapped, "delay-wgrad-compute");
-  group.addIf(plan.parallel.getDp() > 1, "overlap-grad-reduce");
-  group.addIf(plan.zero > 0, "overlap-param-gather");
+  // Megatron-LM also sums gradients over context parallelism. --overlap-param-gather needs --overlap-grad-reduce.
+  const bool isReplicated = plan.parallel.getDp() * plan.parallel.getCp() > 1;
+  group.addIf(isReplicated, "overlap-grad-reduce");
+  group.addIf(isReplicated && plan.zero > 0, "overlap-param-gather");
   if (plan.sequenceParallel)
     group.remark = "--tp-comm-overlap may help, too; MoePlan does not model it";
   return group;
@@ -129,6 +131,7 @@ static SettingGroup getPrecision(const Advice &advice, const PlannedJob &job) {
   if (zero >= 2) {
     group.add("use-megatron-fsdp");
     group.add("data-parallel-sharding-strategy", kMegatronShardings[zero]);
+    group.add("ckpt-format", "fsdp_dtensor");
   }
   addArguments(group, job.precision.arguments);
   return group;

@@ -14,9 +14,21 @@ static std::string quote(StringRef value) {
   return isPlain ? value.str() : "'" + value.str() + "'";
 }
 
+/// Value of CUDA_DEVICE_MAX_CONNECTIONS that Megatron-LM asks for on devices before Blackwell; 0 if it accepts any.
+static int getConnections(const Candidate &plan) {
+  if (plan.zero >= 2 || plan.pipelineOrder == PipelineOrder::Overlapped1F1B)
+    return 32;
+  return plan.parallel.getMp() > 1 || plan.parallel.getCp() > 1 ? 1 : 0;
+}
+
 void mlir::moe::writeMegatron(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os) {
-  os << "# Start it with this command, if the file is args.txt:\n"
-     << "#   grep -v '^#' args.txt | xargs torchrun .. pretrain_gpt.py --data-path ..\n";
+  os << "# Start it with these commands, if the file is args.txt. You also give the data, the tokenizer, the learning "
+        "rate "
+        "and the\n# number of steps:\n";
+  if (int connections = getConnections(advice.runnable))
+    os << "#   export CUDA_DEVICE_MAX_CONNECTIONS=" << connections << "\n";
+  os << "#   grep -v '^#' args.txt | xargs torchrun .. pretrain_gpt.py --data-path .. --tokenizer-type .. --lr .. "
+        "--train-iters ..\n";
   std::vector<SettingGroup> groups = getPlanSettings(advice, job);
   llvm::append_range(groups, getModelSettings(job.model, job.sequence));
   for (const SettingGroup &group : groups) {

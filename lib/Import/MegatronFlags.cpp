@@ -39,6 +39,7 @@ static constexpr MegatronFlag kFlags[] = {
     {.name = "bf16 fp16", .bridge = "mixed_precision"},
     {.name = "optimizer", .values = 1, .bridge = "optimizer."},
     {.name = "moe-grouped-gemm moe-permute-fusion", .isHarmless = true, .bridge = "model."},
+    {.name = "ckpt-format", .values = 1, .isHarmless = true, .bridge = "checkpoint."},
     // Flags that describe the model, or the parallel plan of a job.
     {.name = R"(
         account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split add-qkv-bias apply-rope-fusion
@@ -84,7 +85,7 @@ static constexpr MegatronFlag kFlags[] = {
         use-pytorch-profiler use-ring-exchange-p2p wandb-offline)",
      .isHarmless = true},
     {.name = R"(
-        cache-path ckpt-convert-format ckpt-convert-save ckpt-format ckpt-step config-logger-dir
+        cache-path ckpt-convert-format ckpt-convert-save ckpt-step config-logger-dir
         cross-entropy-fusion-impl data-args-path data-cache-path dataloader-type ddp-pad-buckets-for-nccl
         dist-ckpt-format dist-ckpt-strictness distributed-backend distributed-timeout-minutes empty-unused-memory-level
         eval-interval eval-iters exit-duration-in-mins exit-interval flight-recorder-dump-path fp4-recipe
