@@ -22,9 +22,8 @@ static int getConnections(const Candidate &plan) {
 }
 
 void mlir::moe::writeMegatron(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os) {
-  os << "# Start it with these commands, if the file is args.txt. You also give the data, the tokenizer, the learning "
-        "rate "
-        "and the\n# number of steps:\n";
+  os << "# Start it with these commands, if the file is args.txt. You also give the data, the tokenizer, the learning\n"
+     << "# rate and the number of steps:\n";
   if (int connections = getConnections(advice.runnable))
     os << "#   export CUDA_DEVICE_MAX_CONNECTIONS=" << connections << "\n";
   os << "#   grep -v '^#' args.txt | xargs torchrun .. pretrain_gpt.py --data-path .. --tokenizer-type .. --lr .. "
