@@ -370,8 +370,9 @@ Status Nccl::prepareMemory(net::Star &processes) {
 Status Nccl::preparePeers(const Uses &uses, Lanes &lanes, net::Star &processes) {
   const char *given = std::getenv("MOERT_PEER_EXCHANGE");
   const std::string_view wanted = given ? given : "1";
-  if (wanted != "0" && wanted != "1")
-    return invalid("MOERT_PEER_EXCHANGE: expected 0 or 1 but got '", wanted, "'");
+  MOERT_RETURN_IF_ERROR(checkAgree(
+      processes, "",
+      invalidUnless(wanted == "0" || wanted == "1", "MOERT_PEER_EXCHANGE: expected 0 or 1 but got '", wanted, "'")));
   bool canShare = isRegistered && wanted == "1";
   MOERT_RETURN_IF_ERROR(agreeOnAll(processes, canShare));
   peers.resize(comms.size());
