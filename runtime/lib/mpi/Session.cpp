@@ -26,14 +26,21 @@ std::string ownAddress() {
   return host;
 }
 
-/// Refuses srun without PMIx, with which MPI would end the process.
+/// Refuses srun without a process manager, with which MPI would end the process. Open MPI may lack PMI2.
 Status checkManager() {
   ProcessPlace place;
   if (!readProcessPlace(ownEnvironment, place).ok() || place.source != "srun" || place.size == 1 ||
-      std::getenv("PMIX_NAMESPACE") || std::getenv("PMI_RANK"))
+      std::getenv("PMIX_NAMESPACE"))
     return {};
-  return invalid("srun does not tell MPI of the other processes; add --mpi=pmix to srun (srun --mpi=list says what "
-                 "it has), or start them by mpirun");
+  if (!std::getenv("PMI_RANK"))
+    return invalid("srun does not tell MPI of the other processes; add --mpi=pmix to srun (srun --mpi=list says what "
+                   "it has), or start them by mpirun");
+#ifdef OPEN_MPI
+  if (place.rank == 0)
+    std::cerr << "moert: warning: srun gives PMI2, which most builds of Open MPI cannot use; if MPI_INIT aborts, add "
+                 "--mpi=pmix to srun\n";
+#endif
+  return {};
 }
 
 } // namespace
