@@ -12,7 +12,6 @@
 #endif
 
 #include <chrono>
-#include <csignal>
 #include <exception>
 #include <thread>
 
@@ -21,15 +20,13 @@ namespace {
 
 constexpr std::chrono::seconds kUntilFirstHasSpoken(2);
 
-enum ExitStatus { Done = 0, CheckFailed = 1, BadInput = 2 };
-
 /// Errors inside a step mean that the plan does not work. All others mean that its input is bad.
 int exitStatus(const Status &status) {
   switch (status.code) {
   case MOERT_OK:
     return Done;
   case MOERT_ERROR_STOPPED:
-    return 128 + SIGTERM;
+    return Stopped;
   case MOERT_ERROR_HANG:
   case MOERT_ERROR_OVERFLOW:
   case MOERT_ERROR_NOT_REPLICATED:
@@ -87,7 +84,7 @@ int conclude(const Options &options, const Status &status, const std::vector<std
   if (!status.ok() && !isSaid)
     err << who + (isStopped ? "" : "error: ") + status.message + "\n";
   // A launcher ends all processes once one has failed. Rank 0 needs time to report first.
-  if (isSaid)
+  if (isSaid && !isStopped)
     std::this_thread::sleep_for(kUntilFirstHasSpoken);
   return failures.empty() ? exitStatus(status) : CheckFailed;
 }

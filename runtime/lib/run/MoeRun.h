@@ -8,6 +8,9 @@
 
 namespace moert::run {
 
+/// Exit statuses. `Stopped` is that of a shell for SIGTERM.
+enum ExitStatus { Done = 0, CheckFailed = 1, BadInput = 2, Stopped = 143 };
+
 /// Runs moe-run with `arguments`, which do not have the program's name. Results go to `out`, messages to `err`, and
 /// progress too if `isTerminal`. Returns the exit status.
 int runMain(const std::vector<std::string> &arguments, std::ostream &out, std::ostream &err, bool isTerminal);

@@ -15,8 +15,9 @@ int main(int argc, char **argv) {
     std::cerr << "moe-run: error: " << written.message << "\n";
     status = status ? status : 2;
   }
-  if (status == 0)
-    return 0;
+  // After a stop, all processes end MPI together. Slurm would otherwise kill those that are still there.
+  if (status == moert::run::Done || status == moert::run::Stopped)
+    return status;
   // If memory was short, the threads that OpenBLAS starts on loading still wait for theirs, and exit would wait for
   // them.
   std::_Exit(status);
