@@ -190,10 +190,12 @@ Status checkOrder() {
 Status Nccl::create(const Uses &uses, Lanes &lanes, net::Star &processes, std::unique_ptr<Nccl> &nccl) {
   std::unique_ptr<Nccl> made(new Nccl());
   made->rank = processes.index();
-  MOERT_RETURN_IF_ERROR(orderLaunches(uses));
+  const Status ordered = orderLaunches(uses);
   const ncclConfig_t config = configOf(uses.programs, lanes.device().transferProcessors);
   made->hasEngines = config.CTAPolicy == NCCL_CTA_POLICY_ZERO;
   MOERT_RETURN_IF_ERROR(made->createAll(uses, config, processes));
+  // All ranks end together. A rank that ends first would seem to have died.
+  MOERT_RETURN_IF_ERROR(checkAgree(processes, "", ordered));
   MOERT_RETURN_IF_ERROR(made->prepareMemory(processes));
   MOERT_RETURN_IF_ERROR(made->preparePeers(uses, lanes, processes));
   MOERT_RETURN_IF_ERROR(made->connectAll(uses, lanes.lanes()[0]));
