@@ -437,7 +437,7 @@ Status Nccl::shareBuffers(Lanes &lanes) {
     Buffer &buffer = evenBuffers[&lane];
     if (buffer.isShared || buffer.bytes == 0)
       continue;
-    registered.release(buffer.data);
+    MOERT_RETURN_IF_ERROR(registered.release(buffer.data));
     void *memory;
     MOERT_RETURN_IF_ERROR(allocate(buffer.bytes, "messages of a stream", memory));
     buffer = {static_cast<char *>(memory), buffer.bytes, true};

@@ -28,12 +28,14 @@ void NcclMemory::deregister() {
   registrations.clear();
 }
 
-void NcclMemory::release(void *data) {
-  std::erase_if(registrations, [data](const Registration &registration) {
-    return registration.data == data && ncclCommDeregister(registration.comm, registration.handle) == ncclSuccess;
-  });
+Status NcclMemory::release(void *data) {
+  for (const Registration &registration : registrations)
+    if (registration.data == data)
+      MOERT_RETURN_IF_ERROR(
+          check(ncclCommDeregister(registration.comm, registration.handle), "ncclCommDeregister", registration.comm));
+  std::erase_if(registrations, [data](const Registration &registration) { return registration.data == data; });
   std::erase(blocks, data);
-  ncclMemFree(data);
+  return check(ncclMemFree(data), "ncclMemFree");
 }
 
 Status NcclMemory::allocateBlock(int64_t bytes, const std::string &what, const std::vector<ncclComm_t> &comms,

@@ -33,7 +33,7 @@ public:
   }
   bool isShared() const { return !peers.empty(); }
   /// Frees a block of at least 1 MiB or of `isOwn`, which nothing uses any more.
-  void release(void *data);
+  Status release(void *data);
   /// Takes the registrations back while the communicators exist.
   void deregister();
 
