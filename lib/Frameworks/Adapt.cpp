@@ -106,7 +106,7 @@ static std::string refuseOverlap(const Candidate &plan, bool hasExperts) {
   return "";
 }
 
-std::vector<Adaptation> mlir::moe::adaptToMegatron(const PlannedJob &job) {
+std::vector<Adaptation> mlir::moe::adaptToMegatron(const PlannedJob &job, const llvm::VersionTuple & /*version*/) {
   Adapter adapter(job);
   bool hasExperts = job.hasExperts();
   if (hasExperts)
@@ -141,7 +141,7 @@ static std::string refuseExperts(ParallelAttr all) {
   return "";
 }
 
-std::vector<Adaptation> mlir::moe::adaptToTorchtitan(const PlannedJob &job) {
+std::vector<Adaptation> mlir::moe::adaptToTorchtitan(const PlannedJob &job, const llvm::VersionTuple & /*version*/) {
   Adapter adapter(job);
   const std::string noPlan = "MoePlan has no such plan to compare with";
   adapter.adaptSequences("torchtitan's tensor parallelism divides sequences always");

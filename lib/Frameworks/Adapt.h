@@ -16,8 +16,8 @@ struct Adaptation {
 };
 
 /// The adaptations of a plan, but for cuts inside blocks: each is for the plan that those before it leave.
-std::vector<Adaptation> adaptToMegatron(const PlannedJob &job);
-std::vector<Adaptation> adaptToTorchtitan(const PlannedJob &job);
+std::vector<Adaptation> adaptToMegatron(const PlannedJob &job, const llvm::VersionTuple &version);
+std::vector<Adaptation> adaptToTorchtitan(const PlannedJob &job, const llvm::VersionTuple &version);
 
 /// Parts of the model that arguments of Megatron-LM do not describe.
 std::vector<std::string> findMegatronGaps(const ModelConfig &model);

@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/Support/Format.h"
 
 #include "moe/Cost/ClusterProfile.h"
@@ -13,10 +14,17 @@ using namespace mlir;
 using namespace mlir::moe;
 
 const FrameworkNames &mlir::moe::getNames(Framework framework) {
-  static constexpr FrameworkNames names[] = {{"megatron", "Megatron-LM", "core_v0.19"},
-                                             {"megatron-bridge", "Megatron-Bridge", "v0.2"},
-                                             {"torchtitan", "torchtitan", "v0.2.1"}};
+  using Version = llvm::VersionTuple;
+  static const FrameworkNames names[] = {
+      {"megatron", "Megatron-LM", "core_v", {Version(0, 19), Version(0, 16), Version(0, 15)}},
+      {"megatron-bridge", "Megatron-Bridge", "v", {Version(0, 2), Version(0, 6)}},
+      {"torchtitan", "torchtitan", "v", {Version(0, 2)}}};
   return names[static_cast<size_t>(framework)];
+}
+
+SmallVector<FrameworkTarget> mlir::moe::getDefaultTargets() {
+  return llvm::map_to_vector<4>(ArrayRef{Framework::Megatron, Framework::MegatronBridge, Framework::Torchtitan},
+                                FrameworkTarget::getDefault);
 }
 
 //===----------------------------------------------------------------------===//
@@ -51,9 +59,9 @@ namespace {
 /// Measures how much slower a plan is without the features that a framework lacks.
 class Adviser {
 public:
-  Adviser(Framework framework, const PlannedJob &job, const ModelSource &source, const PlanOptions &options)
+  Adviser(const FrameworkTarget &target, const PlannedJob &job, const ModelSource &source, const PlanOptions &options)
       : job(job), source(source), options(options) {
-    advice.framework = framework;
+    advice.target = target;
   }
 
   Advice run();
@@ -141,8 +149,9 @@ static bool runsPrecision(Framework framework, const PlannedJob &job) {
 }
 
 Advice Adviser::run() {
-  bool isTitan = advice.framework == Framework::Torchtitan;
-  std::vector<Adaptation> adaptations = isTitan ? adaptToTorchtitan(job) : adaptToMegatron(job);
+  bool isTitan = advice.target.framework == Framework::Torchtitan;
+  std::vector<Adaptation> adaptations =
+      isTitan ? adaptToTorchtitan(job, advice.target.version) : adaptToMegatron(job, advice.target.version);
   advice.runnable = job.plan;
   for (const Adaptation &one : adaptations)
     if (one.apply)
@@ -161,7 +170,7 @@ Advice Adviser::run() {
     advice.modelGaps = findMegatronGaps(job.model);
   else if (getTorchtitanModel(job.model).empty())
     advice.modelGaps = {"torchtitan has no model like " + job.model.architecture};
-  if (!job.precision.name.empty() && !runsPrecision(advice.framework, job))
+  if (!job.precision.name.empty() && !runsPrecision(advice.target.framework, job))
     advice.modelGaps.push_back("products in " + job.precision.name + ", which is a precision of '" +
                                job.precisionFramework + "'");
   // The search has measured a plan of which nothing is left out.
@@ -170,9 +179,9 @@ Advice Adviser::run() {
   return std::move(advice);
 }
 
-Advice mlir::moe::advise(Framework framework, const PlannedJob &job, const ModelSource &source,
+Advice mlir::moe::advise(const FrameworkTarget &target, const PlannedJob &job, const ModelSource &source,
                          const PlanOptions &options) {
-  return Adviser(framework, job, source, options).run();
+  return Adviser(target, job, source, options).run();
 }
 
 //===----------------------------------------------------------------------===//
@@ -184,8 +193,7 @@ static void writeHeader(const Advice &advice, const PlannedJob &job, llvm::raw_o
   auto printStep = [&](double seconds) {
     os << llvm::format("%.1f ms (%+.1f%%)", seconds * 1e3, 100 * (seconds / plan.getStepSeconds() - 1));
   };
-  const FrameworkNames &names = getNames(advice.framework);
-  os << "# For " << names.title << " " << names.version << ", by MoePlan.\n"
+  os << "# For " << getNames(advice.target.framework).title << " " << advice.target.getTag() << ", by MoePlan.\n"
      << "# The plan: " << describe(plan.parallel) << "; " << describeChoices(plan)
      << llvm::format("; %.1f ms a step.\n", plan.getStepSeconds() * 1e3);
   for (const std::string &gap : advice.modelGaps)
@@ -213,7 +221,7 @@ static void writeHeader(const Advice &advice, const PlannedJob &job, llvm::raw_o
 
 void mlir::moe::writeArguments(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os) {
   writeHeader(advice, job, os);
-  switch (advice.framework) {
+  switch (advice.target.framework) {
   case Framework::Megatron:
     return writeMegatron(advice, job, os);
   case Framework::MegatronBridge:

@@ -15,8 +15,8 @@ static std::string getArguments(const Advice &one, const PlannedJob &job) {
 
 void mlir::moe::printAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os) {
   for (const Advice &one : advice.all)
-    os << "== to use this in " << getNames(one.framework).title << " (moe-plan --emit=" << getNames(one.framework).name
-       << ") ==\n\n"
+    os << "== to use this in " << getNames(one.target.framework).title
+       << " (moe-plan --emit=" << getNames(one.target.framework).name << ") ==\n\n"
        << getArguments(one, advice.job) << "\n";
 }
 
@@ -36,9 +36,9 @@ void mlir::moe::writeAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os
   json.array([&] {
     for (const Advice &one : advice.all)
       json.object([&] {
-        json.attribute("name", getNames(one.framework).name);
-        json.attribute("title", getNames(one.framework).title);
-        json.attribute("version", getNames(one.framework).version);
+        json.attribute("name", getNames(one.target.framework).name);
+        json.attribute("title", getNames(one.target.framework).title);
+        json.attribute("version", one.target.getTag());
         if (one.runnable.whole.seconds > 0) {
           json.attribute("seconds", one.runnable.whole.seconds);
           json.attribute("memory_bytes", one.runnable.getBytes());

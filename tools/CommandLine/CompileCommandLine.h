@@ -56,7 +56,7 @@ public:
 
   /// Advice on how to use a plan that `search` chose in frameworks. Fails for a model graph.
   FailureOr<FrameworkAdvice> advise(MLIRContext &context, const ParallelSearchInput &search, const Candidate &chosen,
-                                    llvm::ArrayRef<Framework> frameworks) const;
+                                    llvm::ArrayRef<FrameworkTarget> targets) const;
 
   llvm::StringRef getInput() const { return input; }
   llvm::StringRef getDType() const { return importing.getDType(); }

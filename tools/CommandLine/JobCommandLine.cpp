@@ -149,7 +149,7 @@ void CompileCommandLine::addJob(ParallelSearchInput &search) const {
 
 FailureOr<FrameworkAdvice> CompileCommandLine::advise(MLIRContext &context, const ParallelSearchInput &search,
                                                       const Candidate &chosen,
-                                                      llvm::ArrayRef<Framework> frameworks) const {
+                                                      llvm::ArrayRef<FrameworkTarget> targets) const {
   if (isGraph())
     return emitUsageError(context) << "expected a configuration, whose sizes are arguments of a framework, but '"
                                    << input << "' is a model graph";
@@ -170,13 +170,12 @@ FailureOr<FrameworkAdvice> CompileCommandLine::advise(MLIRContext &context, cons
   advice.job.precisionFramework = search.options.cluster->framework;
   if (description)
     advice.job.arguments = description->getArguments(getUse());
-  for (Framework framework : frameworks) {
+  for (const FrameworkTarget &target : targets) {
     // It runs Megatron's core, whose advice is its own.
-    bool isKnown = framework == Framework::MegatronBridge && !advice.all.empty() &&
-                   advice.all.front().framework == Framework::Megatron;
-    advice.all.push_back(isKnown ? advice.all.front()
-                                 : moe::advise(framework, advice.job, search.source, search.options));
-    advice.all.back().framework = framework;
+    bool isKnown = target.framework == Framework::MegatronBridge && !advice.all.empty() &&
+                   advice.all.front().target.framework == Framework::Megatron;
+    advice.all.push_back(isKnown ? advice.all.front() : moe::advise(target, advice.job, search.source, search.options));
+    advice.all.back().target = target;
   }
   return advice;
 }

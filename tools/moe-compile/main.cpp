@@ -227,7 +227,7 @@ static FailureOr<std::optional<FrameworkAdvice>> findAdvice(ModuleOp module, Ses
   FailureOr<ParallelSearchInput> search = compiling.getSearch(session, options);
   if (failed(search) || !groups->getChosen())
     return failure();
-  FailureOr<FrameworkAdvice> advice = compiling.advise(context, *search, *groups->getChosen(), kFrameworks);
+  FailureOr<FrameworkAdvice> advice = compiling.advise(context, *search, *groups->getChosen(), getDefaultTargets());
   return failed(advice) ? FailureOr<std::optional<FrameworkAdvice>>(failure()) : std::optional(std::move(*advice));
 }
 

@@ -26,10 +26,38 @@ static cl::opt<std::string> jsonFile("json",
 static cl::opt<std::string> htmlFile("html", cl::desc("Write the reasons to this file, as one page"),
                                      cl::value_desc("file"), cl::cat(category));
 
-static cl::opt<Framework, false, NameParser<Framework>> emit(
+namespace {
+/// Parser of NAME[:VERSION].
+class FrameworkParser : public NameParser<Framework> {
+public:
+  using NameParser::NameParser;
+
+  bool parse(cl::Option &option, StringRef name, StringRef text, Framework &value) {
+    auto [framework, number] = text.split(':');
+    if (NameParser::parse(option, name, framework, value))
+      return true;
+    version = FrameworkTarget::getDefault(value).version;
+    if (framework == text)
+      return false;
+    SmallVector<std::string> known;
+    for (const llvm::VersionTuple &one : getNames(value).versions) {
+      known.push_back((framework + ":" + one.getAsString()).str());
+      if (known.back() == text)
+        version = one;
+    }
+    SmallVector<StringRef> names(known.begin(), known.end());
+    return !llvm::is_contained(known, text) && option.error(describeUnknownName(text, names));
+  }
+
+  llvm::VersionTuple version; ///< version of the framework that was parsed last
+};
+} // namespace
+
+static cl::opt<Framework, false, FrameworkParser> emit(
     "emit",
     cl::desc("Print the plan as arguments of this framework, instead of the answer. Comments\n"
-             "   say what it cannot do of the plan, and what that costs"),
+             "   say what it cannot do of the plan, and what that costs. NAME:VERSION, as in\n"
+             "   megatron:0.16, writes for this version"),
     cl::values(clEnumValN(Framework::Megatron, "megatron", "A flag of Megatron-LM on each line"),
                clEnumValN(Framework::MegatronBridge, "megatron-bridge", "Python that changes a recipe's configuration"),
                clEnumValN(Framework::Torchtitan, "torchtitan", "A job of torchtitan, in TOML")),
@@ -117,11 +145,19 @@ static LogicalResult checkOutputs(MLIRContext &context) {
 static StringRef getJsonPath() { return jsonFile.empty() ? StringRef("-") : StringRef(jsonFile); }
 
 /// Frameworks that the outputs need.
-static SmallVector<Framework> getFrameworks() {
+static SmallVector<FrameworkTarget> getTargets() {
   bool isFull = jsonFile.getNumOccurrences() || !htmlFile.empty();
+  SmallVector<FrameworkTarget> targets;
   if (isFull && !compiling.isGraph() && compiling.isTraining())
-    return SmallVector<Framework>(std::begin(kFrameworks), std::end(kFrameworks));
-  return emit.getNumOccurrences() ? SmallVector<Framework>{emit} : SmallVector<Framework>{};
+    targets = getDefaultTargets();
+  if (!emit.getNumOccurrences())
+    return targets;
+  FrameworkTarget emitted{emit, emit.getParser().version};
+  auto *same = llvm::find_if(targets, [](const FrameworkTarget &one) { return one.framework == emit; });
+  if (same == targets.end())
+    return {emitted};
+  *same = emitted;
+  return targets;
 }
 
 /// Prints all to the terminal.
@@ -144,7 +180,7 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
   bool isJsonGiven = jsonFile.getNumOccurrences() > 0;
   StringRef jsonPath = getJsonPath();
   if (emit.getNumOccurrences()) {
-    auto one = llvm::find_if(advice->all, [](const Advice &advice) { return advice.framework == emit.getValue(); });
+    auto one = llvm::find_if(advice->all, [](const Advice &advice) { return advice.target.framework == emit; });
     if (failed(writeFile(context, "-", [&](llvm::raw_pwrite_stream &os) { writeArguments(*one, advice->job, os); })))
       return failure();
   } else if (!isJsonGiven || jsonPath != "-") {
@@ -209,8 +245,8 @@ static LogicalResult run(Session &session) {
   // The parts of the framework are chosen now.
   question = getQuestion(*search->options.cluster, *search, shapes->front().seq);
   std::optional<FrameworkAdvice> advice;
-  if (SmallVector<Framework> frameworks = getFrameworks(); !frameworks.empty()) {
-    FailureOr<FrameworkAdvice> found = compiling.advise(context, *search, *explanation->getChosen(), frameworks);
+  if (SmallVector<FrameworkTarget> targets = getTargets(); !targets.empty()) {
+    FailureOr<FrameworkAdvice> found = compiling.advise(context, *search, *explanation->getChosen(), targets);
     if (failed(found))
       return failure();
     advice = std::move(*found);

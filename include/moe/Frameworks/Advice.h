@@ -7,6 +7,8 @@
 #ifndef MOE_FRAMEWORKS_ADVICE_H
 #define MOE_FRAMEWORKS_ADVICE_H
 
+#include "llvm/Support/VersionTuple.h"
+
 #include "moe/Cost/Precision.h"
 #include "moe/Import/ModelConfig.h"
 #include "moe/Planner/AutoParallel.h"
@@ -14,12 +16,25 @@
 namespace mlir::moe {
 
 enum class Framework { Megatron, MegatronBridge, Torchtitan };
-inline constexpr Framework kFrameworks[] = {Framework::Megatron, Framework::MegatronBridge, Framework::Torchtitan};
 struct FrameworkNames {
   StringRef name, title; ///< for --emit, as in "megatron", and for people, as in "Megatron-LM"
-  StringRef version;     ///< version whose arguments are written
+  StringRef tagPrefix;   ///< what names of its versions begin with, as in "core_v0.19"
+  /// Versions whose arguments are written. The first one is the default.
+  SmallVector<llvm::VersionTuple, 4> versions;
 };
 const FrameworkNames &getNames(Framework framework);
+
+/// A framework for which a plan is written.
+struct FrameworkTarget {
+  Framework framework = Framework::Megatron;
+  llvm::VersionTuple version; ///< one of the framework's
+
+  static FrameworkTarget getDefault(Framework framework) { return {framework, getNames(framework).versions.front()}; }
+  /// Name of the version in the repository of the framework, as in "core_v0.19".
+  std::string getTag() const { return getNames(framework).tagPrefix.str() + version.getAsString(); }
+};
+/// All frameworks, with their default versions.
+SmallVector<FrameworkTarget> getDefaultTargets();
 
 /// A plan and its job.
 struct PlannedJob {
@@ -47,7 +62,7 @@ struct Omission {
 };
 
 struct Advice {
-  Framework framework = Framework::Megatron;
+  FrameworkTarget target = FrameworkTarget::getDefault(Framework::Megatron);
   /// The plan without all omissions. `whole` has its step unless `unknown` gives a reason.
   Candidate runnable;
   std::string unknown;
@@ -57,8 +72,9 @@ struct Advice {
   SmallVector<int64_t> stageBlocks; ///< blocks of each stage, in the order of stages; empty without a pipeline
 };
 
-/// Adapts a plan to `framework`, and measures each omission's cost. `source` and `options` are those of its search.
-Advice advise(Framework framework, const PlannedJob &job, const ModelSource &source, const PlanOptions &options);
+/// Adapts a plan to `target`, and measures each omission's cost. `source` and `options` are those of its search.
+Advice advise(const FrameworkTarget &target, const PlannedJob &job, const ModelSource &source,
+              const PlanOptions &options);
 
 /// A plan in several frameworks.
 struct FrameworkAdvice {
