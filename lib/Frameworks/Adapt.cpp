@@ -1,13 +1,17 @@
 //===- Adapt.cpp - what frameworks cannot do of a plan --------------------===//
 //
 // Rules of Megatron-LM core_v0.15 come from validate_args() in megatron/training/arguments.py and from
-// TransformerConfig.__post_init__. Rules of torchtitan v0.2.1 come from torchtitan/config/job_config.py and
-// torchtitan/distributed/{parallel_dims,pipeline_parallel}.py.
+// TransformerConfig.__post_init__. Rules of torchtitan 0.2.1 come from torchtitan/config/job_config.py and
+// torchtitan/distributed/{parallel_dims,pipeline_parallel}.py, those of 0.3.0 from torchtitan/config/configs.py and
+// torchtitan/models/common/{decoder,moe_sharding}.py.
 //
 //===----------------------------------------------------------------------===//
 #include "Adapt.h"
+#include "Torchtitan.h"
 
-#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -131,46 +135,82 @@ std::vector<Adaptation> mlir::moe::adaptToMegatron(const PlannedJob &job, const 
 //===----------------------------------------------------------------------===//
 
 /// Reason against the groups of experts, whose ranks torchtitan takes from data and tensor parallelism; empty: none.
-static std::string refuseExperts(ParallelAttr all) {
+static std::string refuseExperts(ParallelAttr all, bool isPython) {
   int64_t tp = all.getMp(), etp = all.getEsp(), ep = all.getEp();
+  if (ep == 1 && etp != tp)
+    return "without expert parallelism, tensor parallelism of " + std::to_string(tp) + " also divides each expert";
+  if (isPython && ep > 1 && etp != 1)
+    return "beside expert parallelism, torchtitan 0.3 does not divide an expert";
   if (etp != 1 && etp != tp)
     return "expert_tensor_parallel_degree is 1 or the tensor parallel degree, " + std::to_string(tp);
   if (etp == 1 && ep > 1 && ep % tp != 0)
     return "expert_parallel_degree is a multiple of the tensor parallel degree, " + std::to_string(tp) +
-           ", where expert_tensor_parallel_degree is 1";
+           ", where an expert is whole";
   return "";
 }
 
-std::vector<Adaptation> mlir::moe::adaptToTorchtitan(const PlannedJob &job, const llvm::VersionTuple & /*version*/) {
+/// Gives the ranks of the pipeline to data parallelism. A step keeps its sequences.
+static void takeNoPipeline(Candidate &one) {
+  ParallelAttr all = one.parallel;
+  int64_t local = one.batch * one.microBatches / all.getPp();
+  one.batch = std::gcd(one.batch, local);
+  one.microBatches = local / one.batch;
+  one.parallel = ParallelAttr::get(all.getContext(), all.getWorld(), /*pp=*/1, all.getDp() * all.getPp(), all.getMp(),
+                                   all.getEp(), all.getEsp(), all.getCp());
+  one.pipelineOrder = Order::OneForwardOneBackward;
+  one.interleave = 1;
+  one.stageBoundaries.clear();
+}
+
+/// Removes or refuses the groups that a model of torchtitan does not have.
+static void adaptGroups(Adapter &adapter, const TorchtitanModel &model) {
+  ParallelAttr all = adapter.plan.parallel;
+  const std::string pipeline = "a pipeline of " + std::to_string(all.getPp()) + " stages";
+  const bool isDivisible = adapter.plan.batch * adapter.plan.microBatches % all.getPp() == 0;
+  if (all.getPp() > 1 && !model.noPipeline.empty() && isDivisible)
+    adapter.add(pipeline, model.noPipeline, "data parallelism over its ranks; --parallel=auto,pp=1 searches again",
+                takeNoPipeline);
+  else if (all.getPp() > 1 && !model.noPipeline.empty())
+    adapter.addUnknown(pipeline, model.noPipeline, "plan again with --parallel=auto,pp=1");
+  const std::tuple<bool, const std::string &, std::string, const char *> others[] = {
+      {all.getMp() > 1, model.noTensor, "tensor parallelism", "mp=1"},
+      {all.getEp() > 1, model.noExperts, "expert parallelism", "ep=1"},
+      {all.getEp() > 1 && all.getMp() == 1, model.noExpertsAlone, "expert parallelism alone", "mp=2"},
+      {all.getCp() > 1, model.noContext, "context parallelism", "cp=1"}};
+  for (const auto &[isUsed, reason, feature, instead] : others)
+    if (isUsed && !reason.empty())
+      adapter.addUnknown(feature, reason, std::string("plan again with --parallel=auto,") + instead);
+}
+
+std::vector<Adaptation> mlir::moe::adaptToTorchtitan(const PlannedJob &job, const llvm::VersionTuple &version) {
   Adapter adapter(job);
+  const TorchtitanModel model = findTorchtitanModel(job.model, version);
+  const bool isPython = version >= kTorchtitanInPython;
   const std::string noPlan = "MoePlan has no such plan to compare with";
-  adapter.adaptSequences("torchtitan's tensor parallelism divides sequences always");
+  adaptGroups(adapter, model);
+  if (!isPython || job.hasExperts())
+    adapter.adaptSequences(isPython ? "torchtitan divides the tokens of experts over tensor parallel ranks"
+                                    : "torchtitan's tensor parallelism divides sequences always");
   if (job.hasExperts())
-    adapter.adaptSchedule("torchtitan has one way to dispatch tokens", /*sendsOnce=*/false);
-  adapter.adaptRecompute("[activation_checkpoint] has the modes none, selective and full", /*hasLight=*/false);
+    adapter.adaptSchedule("torchtitan has one way to dispatch tokens for each backend",
+                          /*sendsOnce=*/model.hasDeepEp && adapter.plan.parallel.getEsp() == 1);
+  adapter.adaptRecompute("torchtitan recomputes nothing, by its list of ops, or whole blocks", /*hasLight=*/false);
   if (!llvm::is_contained({Order::OneForwardOneBackward, Order::ZbV, Order::DualPipeV}, adapter.plan.pipelineOrder))
     adapter.adaptOrder("pipeline_parallel_schedule has no such order");
   adapter.adaptSideBySide("torchtitan has no such option");
-  ParallelAttr all = job.plan.parallel;
+  ParallelAttr all = adapter.plan.parallel;
+  if (isPython && all.getCp() > 1 && adapter.plan.ringAttention)
+    adapter.add("keys and values in a ring", "torchtitan 0.3 gathers them", "a gather",
+                [](Candidate &one) { one.ringAttention = false; });
   if (all.getDp() > 1 && job.plan.zero < 3)
     adapter.addUnknown(job.plan.zero > 0 ? "ZeRO-" + std::to_string(job.plan.zero)
                                          : "whole parameters on each data-parallel rank",
                        "data_parallel_shard_degree is FSDP, which divides parameters and gradients, too", noPlan);
-  if (std::string reason = job.hasExperts() ? refuseExperts(all) : ""; !reason.empty())
+  if (std::string reason = job.hasExperts() ? refuseExperts(all, isPython) : ""; !reason.empty())
     adapter.addUnknown("EP" + std::to_string(all.getEp()) + " with ETP" + std::to_string(all.getEsp()), reason,
                        "plan again with other groups, such as --parallel=auto,esp=1");
   if (!job.wideGradients && job.dtype != "f32")
     adapter.addUnknown("sums of gradients in " + job.dtype, "FSDP of torchtitan sums gradients in f32",
                        "--grad-dtype=f32 plans that");
   return std::move(adapter.all);
-}
-
-StringRef mlir::moe::getTorchtitanModel(const ModelConfig &model) {
-  return llvm::StringSwitch<StringRef>(model.architecture)
-      .Case("LlamaForCausalLM", "llama3")
-      .Cases("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "deepseek_v3")
-      .Cases("Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "qwen3")
-      .Case("GptOssForCausalLM", "gpt_oss")
-      .StartsWith("Llama4", "llama4")
-      .Default("");
 }

@@ -21,8 +21,6 @@ std::vector<Adaptation> adaptToTorchtitan(const PlannedJob &job, const llvm::Ver
 
 /// Parts of the model that arguments of Megatron-LM do not describe.
 std::vector<std::string> findMegatronGaps(const ModelConfig &model);
-/// Name of torchtitan's model of this architecture; empty if it has none.
-StringRef getTorchtitanModel(const ModelConfig &model);
 
 /// An argument of Megatron-LM, which lib/Import/MegatronFlags.cpp lists.
 struct Setting {

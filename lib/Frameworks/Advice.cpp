@@ -2,6 +2,7 @@
 #include "moe/Frameworks/Advice.h"
 
 #include "Adapt.h"
+#include "Torchtitan.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
@@ -18,7 +19,7 @@ const FrameworkNames &mlir::moe::getNames(Framework framework) {
   static const FrameworkNames names[] = {
       {"megatron", "Megatron-LM", "core_v", {Version(0, 19), Version(0, 16), Version(0, 15)}},
       {"megatron-bridge", "Megatron-Bridge", "v", {Version(0, 2), Version(0, 6)}},
-      {"torchtitan", "torchtitan", "v", {Version(0, 2)}}};
+      {"torchtitan", "torchtitan", "v", {Version(0, 3), Version(0, 2)}}};
   return names[static_cast<size_t>(framework)];
 }
 
@@ -159,7 +160,8 @@ Advice Adviser::run() {
   forgetOldStages(advice.runnable, job.plan);
   SmallVector<int64_t> before = job.plan.stageBoundaries;
   advice.stageBlocks = cutAtBlocks(advice.runnable, /*isEven=*/false);
-  if (!before.empty() && advice.runnable.stageBoundaries != before)
+  bool isPipeline = advice.runnable.parallel.getPp() > 1;
+  if (isPipeline && !before.empty() && advice.runnable.stageBoundaries != before)
     adaptations.push_back(
         {{"stages that begin inside a block", "its pipelines are cut between blocks", "stages of whole blocks"},
          [this](Candidate &plan) { cutAtBlocks(plan, /*isEven=*/false); },
@@ -168,8 +170,9 @@ Advice Adviser::run() {
     advice.omissions.push_back(one.omission);
   if (!isTitan)
     advice.modelGaps = findMegatronGaps(job.model);
-  else if (getTorchtitanModel(job.model).empty())
-    advice.modelGaps = {"torchtitan has no model like " + job.model.architecture};
+  else
+    advice.modelGaps =
+        findTorchtitanGaps(findTorchtitanModel(job.model, advice.target.version), job.model, advice.target.version);
   if (!job.precision.name.empty() && !runsPrecision(advice.target.framework, job))
     advice.modelGaps.push_back("products in " + job.precision.name + ", which is a precision of '" +
                                job.precisionFramework + "'");

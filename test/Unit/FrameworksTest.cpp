@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 
 #include "../../lib/Frameworks/Adapt.h"
+#include "../../lib/Frameworks/Torchtitan.h"
 
 #include "moe/Compiler/Compiler.h"
 #include "moe/Cost/FrameworkProfile.h"
@@ -207,8 +208,66 @@ void compareRules(const char *framework, const llvm::VersionTuple &version, Arra
 TEST(RunnablePlanTest, RulesAgreeWithArguments) {
   compareRules("megatron", FrameworkTarget::getDefault(Framework::Megatron).version, {"alltoall", "deepep"},
                adaptToMegatron);
-  compareRules("torchtitan", FrameworkTarget::getDefault(Framework::Torchtitan).version, {"standard"},
+  compareRules("torchtitan", FrameworkTarget::getDefault(Framework::Torchtitan).version, {"standard", "deepep"},
                adaptToTorchtitan);
+}
+
+//===----------------------------------------------------------------------===//
+// torchtitan
+//===----------------------------------------------------------------------===//
+
+/// "model flavor", and the features that a version lacks for it.
+std::string describeTitan(const char *name, unsigned minor) {
+  TorchtitanModel model = findTorchtitanModel(readModel(name), llvm::VersionTuple(0, minor));
+  std::string text = model.name.str() + " " + model.flavor.str();
+  for (auto [reason, feature] :
+       {std::pair(&model.noPipeline, " -pp"), std::pair(&model.noTensor, " -tp"), std::pair(&model.noExperts, " -ep"),
+        std::pair(&model.noExpertsAlone, " -ep alone"), std::pair(&model.noContext, " -cp")})
+    if (!reason->empty())
+      text += feature;
+  return text + (model.hasDeepEp ? " deepep" : "");
+}
+
+TEST(TorchtitanTest, Models) {
+  EXPECT_EQ(describeTitan("llama-3.1-8b", 2), "llama3 8B");
+  EXPECT_EQ(describeTitan("llama-3.1-8b", 3), "llama3 8B");
+  EXPECT_EQ(describeTitan("llama-4-scout", 2), "llama4 17bx16e_irope -ep alone -cp");
+  EXPECT_EQ(describeTitan("llama-4-maverick", 2), "llama4 17bx128e_irope -ep alone -cp");
+  EXPECT_EQ(describeTitan("llama-4-scout", 3), " ");
+  EXPECT_EQ(describeTitan("deepseek-v2-lite", 2), "deepseek_v3 16B deepep");
+  EXPECT_EQ(describeTitan("deepseek-v2", 3), "deepseek_v3 236B deepep");
+  EXPECT_EQ(describeTitan("deepseek-v3", 3), "deepseek_v3 671B deepep");
+  EXPECT_EQ(describeTitan("moonlight-16b-a3b", 3), "deepseek_v3  deepep");
+  EXPECT_EQ(describeTitan("qwen3-8b", 2), "qwen3 8B -pp");
+  EXPECT_EQ(describeTitan("qwen3-30b-a3b", 2), "qwen3 30B-A3B -pp -ep alone");
+  EXPECT_EQ(describeTitan("qwen3-235b-a22b", 3), "qwen3 235B-A22B deepep");
+  EXPECT_EQ(describeTitan("gpt-oss-20b", 2), "gpt_oss 20b -pp -tp -ep -cp");
+  EXPECT_EQ(describeTitan("gpt-oss-120b", 3), "gpt_oss 120b deepep");
+  EXPECT_EQ(describeTitan("mixtral-8x7b", 3), " ");
+}
+
+TEST(TorchtitanTest, Pipeline) {
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  context.loadDialect<MoeDialect>();
+  PlannedJob job{readModel("qwen3-8b"), {}, 4096, "bf16", "adam", /*wideGradients=*/true};
+  job.plan.parallel = ParallelAttr::get(&context, 64, /*pp=*/4, /*dp=*/8, /*mp=*/2, 1, 1, 1);
+  job.plan.batch = 1;
+  job.plan.microBatches = 8;
+  job.plan.zero = 3;
+  job.plan.sequenceParallel = true;
+  job.plan.interleave = 2;
+  EXPECT_TRUE(adaptToTorchtitan(job, llvm::VersionTuple(0, 3)).empty());
+  std::vector<Adaptation> all = adaptToTorchtitan(job, llvm::VersionTuple(0, 2));
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all.front().omission.feature, "a pipeline of 4 stages");
+  Candidate plan = job.plan;
+  all.front().apply(plan);
+  EXPECT_EQ(describeOptions(plan).find("pp=1,dp=32,mp=2"), describeOptions(plan).find("pp="));
+  EXPECT_EQ(plan.batch * plan.parallel.getDp() * plan.microBatches, job.getGlobalBatch());
+  EXPECT_EQ(plan.interleave, 1);
+  // Two sequences of a rank are not enough for the ranks of four stages.
+  job.plan.microBatches = 2;
+  EXPECT_FALSE(adaptToTorchtitan(job, llvm::VersionTuple(0, 2)).front().apply);
 }
 
 //===----------------------------------------------------------------------===//

@@ -60,7 +60,7 @@ static cl::opt<Framework, false, FrameworkParser> emit(
              "   megatron:0.16, writes for this version"),
     cl::values(clEnumValN(Framework::Megatron, "megatron", "A flag of Megatron-LM on each line"),
                clEnumValN(Framework::MegatronBridge, "megatron-bridge", "Python that changes a recipe's configuration"),
-               clEnumValN(Framework::Torchtitan, "torchtitan", "A job of torchtitan, in TOML")),
+               clEnumValN(Framework::Torchtitan, "torchtitan", "A job of torchtitan: Python, or a .toml file for 0.2")),
     cl::cat(category));
 
 /// Options of moe-compile that moe-plan takes as arguments instead.

@@ -18,7 +18,7 @@ namespace mlir::moe {
 enum class Framework { Megatron, MegatronBridge, Torchtitan };
 struct FrameworkNames {
   StringRef name, title; ///< for --emit, as in "megatron", and for people, as in "Megatron-LM"
-  StringRef tagPrefix;   ///< what names of its versions begin with, as in "core_v0.19"
+  StringRef tagPrefix;   ///< beginning of its versions' names, as in "core_v0.19"
   /// Versions whose arguments are written. The first one is the default.
   SmallVector<llvm::VersionTuple, 4> versions;
 };
