@@ -128,7 +128,8 @@ TEST(Mpi, FindsWrongResults) {
 TEST(Mpi, NeedsAsManyProcesses) {
   Outcome outcome = runRanks(2, "small.so");
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("the plan has 4 ranks, but there are 2 processes; start them by mpirun -n 4"));
+  EXPECT_THAT(outcome.err, HasSubstr("the plan has 4 ranks, but there are 2 processes; start them by mpirun -n 4 "
+                                     "or srun --mpi=pmix -n 4"));
 }
 
 // Rank 0 reports it in one line for all ranks.

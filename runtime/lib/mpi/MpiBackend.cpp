@@ -289,7 +289,7 @@ Status create(const std::string &, std::span<const Program> programs, const std:
   Status ready;
   if (session->size() != world)
     ready = invalid("the plan has ", world, " ranks, but there are ", session->size(),
-                    " processes; start them by mpirun -n ", world);
+                    " processes; start them by mpirun -n ", world, " or srun --mpi=pmix -n ", world);
   else if (options.emulate)
     ready = Status::error(MOERT_ERROR_UNSUPPORTED, "only backend 'host' emulates links");
   MOERT_RETURN_IF_ERROR(checkAgree(session->processes(), options.identity, ready));
