@@ -72,6 +72,7 @@ private:
   /// of blocks of each stage; none without a pipeline.
   SmallVector<int64_t> cutAtBlocks(Candidate &plan, bool isEven) const;
   void measure(std::vector<Adaptation> adaptations);
+  int64_t getLimit() const;
   bool isBetter(const Candidate &one, const Candidate &other) const;
 
   const PlannedJob &job;
@@ -102,9 +103,14 @@ SmallVector<int64_t> Adviser::cutAtBlocks(Candidate &plan, bool isEven) const {
   return counts;
 }
 
+/// Bytes that a plan may need on a device.
+int64_t Adviser::getLimit() const {
+  return options.memoryLimit > 0 ? options.memoryLimit : static_cast<int64_t>(options.cluster->getPlanBytes());
+}
+
 /// True if `one` fits and is faster, or needs less memory.
 bool Adviser::isBetter(const Candidate &one, const Candidate &other) const {
-  int64_t limit = options.memoryLimit > 0 ? options.memoryLimit : static_cast<int64_t>(options.cluster->getPlanBytes());
+  int64_t limit = getLimit();
   auto rank = [&](const Candidate &plan) {
     bool isMeasured = plan.whole.seconds > 0, fits = plan.getBytes() <= limit;
     return std::tuple(!isMeasured, fits ? 0 : plan.getBytes(), plan.whole.seconds);
@@ -179,6 +185,7 @@ Advice Adviser::run() {
   // The search has measured a plan of which nothing is left out.
   if (!adaptations.empty() || advice.runnable.whole.seconds == 0)
     measure(std::move(adaptations));
+  advice.isTooLarge = advice.runnable.getBytes() > getLimit();
   return std::move(advice);
 }
 
@@ -216,7 +223,8 @@ static void writeHeader(const Advice &advice, const PlannedJob &job, llvm::raw_o
   os << "# With all of that left out: ";
   if (own.whole.seconds > 0) {
     printStep(own.whole.seconds);
-    os << llvm::format(", %.1f GB on the fullest GPU.\n", static_cast<double>(own.getBytes()) * 1e-9);
+    os << llvm::format(", %.1f GB on the fullest GPU%s.\n", static_cast<double>(own.getBytes()) * 1e-9,
+                       advice.isTooLarge ? ", more than there is" : "");
   } else {
     os << "not known: " << advice.unknown << ".\n";
   }

@@ -100,6 +100,8 @@ static void addLlama4(Arguments &arguments, const LayerSpec &layer, const ModelS
   addFeedForward(arguments, layer.hidden, layer.expertHidden * (layer.topK + countShared(layer)));
   const bool hasDense = countDenseBlocks(model) > 0;
   arguments.add("interleave_moe_layer_step", hasDense ? 2 : 1);
+  if (model.blocks.front().chunk == 0)
+    return;
   arguments.add("rope_scaling_args", "RoPEScalingArgs()");
   arguments.add("every_n_layers_nope", 4);
   arguments.add("fixed_attn_block_size", model.blocks.front().chunk);
@@ -287,4 +289,6 @@ void mlir::moe::writeTorchtitanSizes(const TorchtitanModel &model, const ModelCo
      << "    model.layers = " << getTorchtitanModule(model.name, config).layers << "(\n";
   layers.print("        ", os);
   os << "    )\n";
+  if (model.name == "qwen3" && spec.attention.headNorm != HeadNorm::head)
+    os << "    for layer in model.layers:\n        layer.attention.qk_norm = None\n";
 }

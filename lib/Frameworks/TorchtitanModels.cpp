@@ -104,11 +104,14 @@ static StringRef findFlavor(StringRef model, const ModelConfig &config, bool isP
   return "";
 }
 
+/// Name of the model with this architecture. Mixtral is Llama 4 without its norms, chunks and shared experts, or Qwen3
+/// without norms of queries and keys. In 0.2 only the first of them has a pipeline.
 static StringRef getModelName(StringRef architecture, bool isPython) {
   return llvm::StringSwitch<StringRef>(architecture)
-      .Case("LlamaForCausalLM", "llama3")
+      .Cases("LlamaForCausalLM", "MistralForCausalLM", "llama3")
       .Cases("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "deepseek_v3")
       .Cases("Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "qwen3")
+      .Case("MixtralForCausalLM", isPython ? "qwen3" : "llama4")
       .Case("GptOssForCausalLM", "gpt_oss")
       .StartsWith("Llama4", isPython ? "" : "llama4")
       .Default("");
@@ -140,7 +143,7 @@ TorchtitanModel mlir::moe::findTorchtitanModel(const ModelConfig &config, const 
     model.noExperts = model.noTensor;
     model.noContext = owner + " has no context parallelism";
   }
-  if (model.name == "llama4")
+  if (model.name == "llama4" && config.model->blocks.front().chunk > 0)
     model.noContext = owner + " computes attention inside chunks by FlexAttention, which has no context parallelism";
   return model;
 }
@@ -165,7 +168,9 @@ std::vector<std::string> mlir::moe::findTorchtitanGaps(const TorchtitanModel &mo
   const bool isDeepSeek = model.name == "deepseek_v3";
   const bool hasDenseFirst =
       llvm::all_of(ArrayRef(spec.blocks).take_front(dense), [](const BlockSpec &block) { return !block.isMoe; });
+  const bool hasWindow = llvm::any_of(spec.blocks, [](const BlockSpec &block) { return block.window > 0; });
   const std::pair<bool, const char *> known[] = {
+      {!isOss && hasWindow, "attention inside a window"},
       {spec.tiedHead && (isPython ? !isLlama && !(isQwen && layer.experts == 0) : !isQwen),
        "a head that shares the embedding's weights"},
       {isQwen && dense > 0 && dense < layers, "blocks without experts between blocks with experts"},

@@ -243,7 +243,10 @@ TEST(TorchtitanTest, Models) {
   EXPECT_EQ(describeTitan("qwen3-235b-a22b", 3), "qwen3 235B-A22B deepep");
   EXPECT_EQ(describeTitan("gpt-oss-20b", 2), "gpt_oss 20b -pp -tp -ep -cp");
   EXPECT_EQ(describeTitan("gpt-oss-120b", 3), "gpt_oss 120b deepep");
-  EXPECT_EQ(describeTitan("mixtral-8x7b", 3), " ");
+  EXPECT_EQ(describeTitan("mixtral-8x7b", 2), "llama4  -ep alone");
+  EXPECT_EQ(describeTitan("mixtral-8x7b", 3), "qwen3  deepep");
+  EXPECT_EQ(describeTitan("mistral-7b", 3), "llama3 ");
+  EXPECT_EQ(describeTitan("glm-4.5-air", 3), " ");
 }
 
 TEST(TorchtitanTest, Pipeline) {

@@ -66,6 +66,7 @@ struct Advice {
   /// The plan without all omissions. `whole` has its step unless `unknown` gives a reason.
   Candidate runnable;
   std::string unknown;
+  bool isTooLarge = false; ///< true if `runnable` does not fit into the memory of a device
   std::vector<Omission> omissions;
   /// Parts of the model that the framework has no argument for.
   std::vector<std::string> modelGaps;
