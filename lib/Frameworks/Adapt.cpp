@@ -55,9 +55,10 @@ void Adapter::adaptSequences(StringRef reason) {
 /// sends each token once.
 void Adapter::adaptSchedule(StringRef reason, bool sendsOnce) {
   std::string own = job.hasExperts() && plan.parallel.getMp() > 1 && plan.sequenceParallel ? "s1" : "baseline";
-  std::string prefix = own == "baseline" ? "" : own + "+";
-  if (sendsOnce && plan.parallel.getEp() > 1 &&
-      (plan.schedule == prefix + "once:node" || plan.schedule == prefix + "once:rank"))
+  StringRef rest = plan.schedule;
+  bool isOwn = own == "baseline" || rest.consume_front(own + "+");
+  rest.consume_front("baseline+");
+  if (sendsOnce && plan.parallel.getEp() > 1 && isOwn && (rest == "once:node" || rest == "once:rank"))
     return;
   if (plan.schedule != own && !plan.schedule.empty())
     add("the schedule " + plan.schedule, reason.str(), "its own exchanges, as in " + own, [own](Candidate &one) {

@@ -46,8 +46,16 @@ struct SettingGroup {
 
 /// Settings that run `advice.runnable`.
 std::vector<SettingGroup> getPlanSettings(const Advice &advice, const PlannedJob &job);
+/// Value of CUDA_DEVICE_MAX_CONNECTIONS that Megatron-LM asks for on devices before Blackwell; 0 if it accepts any.
+int getConnections(const Candidate &plan);
 /// Settings that describe the model, as far as there are arguments for it.
 std::vector<SettingGroup> getModelSettings(const ModelConfig &model, int64_t sequence);
+
+/// Version of Megatron-LM's core that reads the settings: the target's own, or that of its Megatron-Bridge.
+llvm::VersionTuple getCoreVersion(const FrameworkTarget &target);
+/// Removes settings that `version` does not have, and returns them with the version that has them.
+std::vector<std::string> removeNewSettings(std::vector<SettingGroup> &groups, const llvm::VersionTuple &version,
+                                           const PlannedJob &job);
 
 /// Write the part of a file after its comments, for writeArguments().
 void writeMegatron(const Advice &advice, const PlannedJob &job, llvm::raw_ostream &os);

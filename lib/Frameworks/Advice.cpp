@@ -18,7 +18,7 @@ const FrameworkNames &mlir::moe::getNames(Framework framework) {
   using Version = llvm::VersionTuple;
   static const FrameworkNames names[] = {
       {"megatron", "Megatron-LM", "core_v", {Version(0, 19), Version(0, 16), Version(0, 15)}},
-      {"megatron-bridge", "Megatron-Bridge", "v", {Version(0, 2), Version(0, 6)}},
+      {"megatron-bridge", "Megatron-Bridge", "v", {Version(0, 6), Version(0, 2)}},
       {"torchtitan", "torchtitan", "v", {Version(0, 3), Version(0, 2)}}};
   return names[static_cast<size_t>(framework)];
 }
@@ -155,6 +155,14 @@ static bool runsPrecision(Framework framework, const PlannedJob &job) {
   return getNames(core).name == job.precisionFramework;
 }
 
+/// Settings that the file leaves out, since the version does not have them. Megatron-Bridge's recipe has the model.
+static std::vector<std::string> findNewSettings(const Advice &advice, const PlannedJob &job) {
+  std::vector<SettingGroup> groups = getPlanSettings(advice, job);
+  if (advice.target.framework == Framework::Megatron)
+    llvm::append_range(groups, getModelSettings(job.model, job.sequence));
+  return removeNewSettings(groups, getCoreVersion(advice.target), job);
+}
+
 Advice Adviser::run() {
   bool isTitan = advice.target.framework == Framework::Torchtitan;
   std::vector<Adaptation> adaptations =
@@ -186,6 +194,8 @@ Advice Adviser::run() {
   if (!adaptations.empty() || advice.runnable.whole.seconds == 0)
     measure(std::move(adaptations));
   advice.isTooLarge = advice.runnable.getBytes() > getLimit();
+  if (!isTitan)
+    llvm::append_range(advice.modelGaps, findNewSettings(advice, job));
   return std::move(advice);
 }
 

@@ -261,7 +261,10 @@ void JobReader::readPrecision() {
   if (bf16 && f16)
     reader.fail("fp16", "--bf16 or --fp16, not both,");
   job.dtype = bf16 ? "bf16" : f16 ? "f16" : "f32";
-  job.wideGradients = bf16 && !reader.getBool("grad_reduce_in_bf16", false);
+  // Without a type, parameters and gradients are f32.
+  bool isWide = reader.getBool("accumulate_allreduce_grads_in_fp32", false);
+  bool isNarrow = reader.getBool("grad_reduce_in_bf16", false);
+  job.wideGradients = (bf16 && !isNarrow) || (f16 && isWide);
   job.plan.zero = reader.getBool("use_distributed_optimizer", false) ? 1 : 0;
   if (reader.getBool("use_megatron_fsdp", false))
     job.plan.zero = static_cast<int64_t>(reader.getChoice("data_parallel_sharding_strategy", kMegatronShardings, 0));

@@ -192,6 +192,8 @@ std::vector<std::string> mlir::moe::findMegatronGaps(const ModelConfig &config) 
   const bool hasChunks = llvm::any_of(model.blocks, [](const BlockSpec &block) { return block.chunk > 0; });
   const bool hasActivation =
       llvm::is_contained({Activation::swiglu, Activation::swiglu_clamped, Activation::gelu_tanh}, layer.activation);
+  // --disable-bias-linear is for all linear layers together.
+  const bool hasBiases = model.denseBiases || attention.outputBias;
   const std::pair<bool, const char *> known[] = {
       {!model.decoder.empty(), "a decoder beside the encoder"},
       {model.postNorm || model.headTransform || model.embeddingNorm, "norms after the sums, and the head of BERT"},
@@ -211,6 +213,10 @@ std::vector<std::string> mlir::moe::findMegatronGaps(const ModelConfig &config) 
        "sigmoid weights that are not renormalised"},
       {hasExperts && layer.selectionBias && layer.score != Score::sigmoid,
        "a bias in the choice of experts beside softmax (Megatron-LM has it with sigmoid alone)"},
+      {hasExperts && hasBiases && !layer.gateBias,
+       "a router without a bias (Megatron-LM's router has one if linear layers have biases)"},
+      {hasExperts && !hasBiases && layer.gateBias, "a bias of the router without biases of linear layers"},
+      {hasExperts && hasBiases != layer.expertBiases, "biases of dense layers or of experts alone"},
       {hasExperts && layer.expertCapacity, "a capacity of experts that does not grow with the tokens"},
       {hasExperts && !hasActivation, "this activation function (Megatron-LM takes GELU)"}};
   std::vector<std::string> gaps;

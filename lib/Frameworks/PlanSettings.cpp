@@ -115,15 +115,20 @@ static SettingGroup getExperts(const Advice &advice, const PlannedJob &job) {
   return group;
 }
 
+/// A new configuration, whose fields later settings may change.
+static std::string getMixedPrecision(StringRef name) { return ("get_mixed_precision_config(\"" + name + "\")").str(); }
+
 static SettingGroup getPrecision(const Advice &advice, const PlannedJob &job) {
   SettingGroup group{"Precision and optimizer"};
   if (job.dtype == "bf16") {
     StringRef mixed = job.precision.mixedPrecision;
-    group.settings.push_back({"bf16", {}, ("\"" + (mixed.empty() ? "bf16_mixed" : mixed) + "\"").str()});
-  } else if (job.dtype == "f16")
-    group.settings.push_back({"fp16", {}, "\"16_mixed\""});
+    group.settings.push_back({"bf16", {}, getMixedPrecision(mixed.empty() ? "bf16_mixed" : mixed)});
+  } else if (job.dtype == "f16") {
+    group.settings.push_back({"fp16", {}, getMixedPrecision("fp16_mixed")});
+  }
   if (job.dtype == "bf16" && !job.wideGradients)
     group.settings.push_back({"grad-reduce-in-bf16", {}, "False"});
+  group.addIf(job.dtype == "f16" && job.wideGradients, "accumulate-allreduce-grads-in-fp32");
   if (!job.optimizer.empty())
     group.add("optimizer", job.optimizer);
   int64_t zero = advice.runnable.zero;
@@ -135,6 +140,12 @@ static SettingGroup getPrecision(const Advice &advice, const PlannedJob &job) {
   }
   addArguments(group, job.precision.arguments);
   return group;
+}
+
+int mlir::moe::getConnections(const Candidate &plan) {
+  if (plan.zero >= 2 || plan.pipelineOrder == PipelineOrder::Overlapped1F1B)
+    return 32;
+  return plan.parallel.getMp() > 1 || plan.parallel.getCp() > 1 ? 1 : 0;
 }
 
 std::vector<SettingGroup> mlir::moe::getPlanSettings(const Advice &advice, const PlannedJob &job) {

@@ -35,7 +35,7 @@ static constexpr MegatronFlag kFlags[] = {
     {.name = "delay-wgrad-compute overlap-moe-expert-parallel-comm", .bridge = "comm_overlap."},
     {.name = "overlap-grad-reduce overlap-param-gather use-distributed-optimizer use-megatron-fsdp", .bridge = "ddp."},
     {.name = "data-parallel-sharding-strategy", .values = 1, .bridge = "ddp."},
-    {.name = "grad-reduce-in-bf16", .bridge = "ddp.grad_reduce_in_fp32"},
+    {.name = "accumulate-allreduce-grads-in-fp32 grad-reduce-in-bf16", .bridge = "mixed_precision.grad_reduce_in_fp32"},
     {.name = "bf16 fp16", .bridge = "mixed_precision"},
     {.name = "optimizer", .values = 1, .bridge = "optimizer."},
     {.name = "moe-grouped-gemm moe-permute-fusion", .isHarmless = true, .bridge = "model."},
@@ -62,7 +62,7 @@ static constexpr MegatronFlag kFlags[] = {
      .values = 1},
     // Flags that MoePlan ignores: files, logs, data, learning rates, initial weights, and equivalent implementations.
     {.name = R"(
-        accumulate-allreduce-grads-in-fp32 adlr-autoresume align-param-gather apply-query-key-layer-scaling async-save
+        adlr-autoresume align-param-gather apply-query-key-layer-scaling async-save
         attention-softmax-in-fp32 auto-detect-ckpt-format calculate-per-token-loss check-for-nan-in-loss-and-grad
         check-weight-hash-across-dp-replicas ckpt-assume-constant-structure ckpt-fully-parallel-load
         ckpt-fully-parallel-save clone-scatter-output-in-embedding create-attention-mask-in-dataloader

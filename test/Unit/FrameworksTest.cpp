@@ -14,6 +14,7 @@
 #include "moe/Import/Import.h"
 #include "moe/Planner/RunnablePlan.h"
 
+#include <map>
 #include <numeric>
 
 using namespace mlir;
@@ -141,6 +142,78 @@ TEST_P(RoundTripTest, Megatron) {
       sum += count;
     }
     EXPECT_EQ(read->firstBlocks, first);
+  }
+}
+
+/// Values of an argument in a version: "-" if it lacks the argument, "0", "1 int", "+ str" or "1 one|other".
+using FlagTable = std::map<std::string, std::string>;
+
+FlagTable readFlags(StringRef version) {
+  auto file = llvm::cantFail(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(MOE_FLAGS_FILE)));
+  FlagTable table;
+  SmallVector<StringRef> lines, cells;
+  file->getBuffer().split(lines, '\n', -1, /*KeepEmpty=*/false);
+  size_t column = 0;
+  for (StringRef line : lines) {
+    cells.clear();
+    line.split(cells, '\t');
+    if (cells[0] == "flag")
+      column = llvm::find(cells, version) - cells.begin();
+    if (column > 0 && column < cells.size())
+      table[cells[0].str()] = cells[column].str();
+  }
+  return table;
+}
+
+bool isValue(StringRef value, StringRef type) {
+  int64_t integer;
+  double number;
+  if (type == "int")
+    return !value.getAsInteger(10, integer);
+  if (type == "float")
+    return !value.getAsDouble(number);
+  SmallVector<StringRef> choices;
+  type.split(choices, '|');
+  return choices.size() == 1 || llvm::is_contained(choices, value);
+}
+
+/// Checks a line of a file, such as `--micro-batch-size 1`.
+void checkFlag(StringRef line, const FlagTable &table) {
+  SmallVector<StringRef> words;
+  ASSERT_TRUE(line.consume_front("--")) << line.str();
+  line.split(words, ' ');
+  auto known = table.find(words[0].str());
+  ASSERT_NE(known, table.end()) << line.str();
+  auto [number, type] = StringRef(known->second).split(' ');
+  ASSERT_NE(number, "-") << line.str();
+  if (number == "0" || number == "1")
+    EXPECT_EQ(words.size(), number == "0" ? 1u : 2u) << line.str();
+  else
+    EXPECT_GE(words.size(), 2u) << line.str();
+  for (StringRef value : ArrayRef(words).drop_front())
+    EXPECT_TRUE(isValue(value, type)) << line.str();
+}
+
+TEST_P(RoundTripTest, MegatronHasTheArguments) {
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  context.loadDialect<MoeDialect>();
+  for (unsigned minor : {15, 16, 19}) {
+    FlagTable table = readFlags("0." + std::to_string(minor));
+    for (const Shape &shape : kShapes)
+      for (const char *dtype : {"bf16", "f16", "f32"}) {
+        PlannedJob job{readModel(GetParam()), {}, 4096, dtype, "adam", /*wideGradients=*/shape.zero > 0};
+        Advice advice = makeAdvice(context, shape, job.model);
+        advice.target = {Framework::Megatron, llvm::VersionTuple(0, minor)};
+        job.plan = advice.runnable;
+        std::string text;
+        llvm::raw_string_ostream os(text);
+        writeArguments(advice, job, os);
+        SmallVector<StringRef> lines;
+        StringRef(text).split(lines, '\n', -1, /*KeepEmpty=*/false);
+        for (StringRef line : lines)
+          if (!line.starts_with("#"))
+            checkFlag(line, table);
+      }
   }
 }
 
