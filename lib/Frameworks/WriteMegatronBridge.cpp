@@ -99,7 +99,8 @@ static void writeRecipe(const ModelConfig &model, bool isOld, llvm::raw_ostream 
   });
   if (recipe == std::end(kRecipes)) {
     os << "# It has no recipe for this model, " << model.architecture << ". Take a recipe of a similar one, and set\n"
-       << "# cfg.model = AutoBridge.from_hf_pretrained(..).to_megatron_provider(load_weights=False).\n";
+       << "# cfg.model = AutoBridge.from_hf_pretrained(..).to_megatron_provider(load_weights=False), if it knows the "
+          "model.\n";
     return;
   }
   os << "# This recipe describes the model:\n#   from megatron.bridge.recipes." << (isOld ? recipe->old : recipe->now)

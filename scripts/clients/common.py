@@ -1,0 +1,98 @@
+"""Shared by the scripts of this folder: plans of moe-plan, and replacements of a GPU."""
+
+import argparse
+import importlib
+import logging
+import os
+import shlex
+import subprocess
+import typing
+import warnings
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+
+class Refused(Exception):
+    """A check that failed, and why."""
+
+
+class NotChecked(Exception):
+    """Why there is nothing to check: moe-plan has no plan, or the framework no such model."""
+
+
+def replace_device(major: int) -> None:
+    """Makes Megatron-LM believe in a device of this compute capability, and in Transformer Engine 2.10."""
+    import torch
+
+    class Properties:
+        name, total_memory, multi_processor_count, minor = f"NVIDIA {'B200' if major > 9 else 'H100'}", 80 << 30, 132, 0
+
+    setattr(Properties, "major", major)
+    cuda: Any = torch.cuda
+    cuda.get_device_capability = lambda *_: (major, 0)
+    cuda.get_device_properties = lambda *_: Properties()
+    cuda.get_device_name = lambda *_: Properties.name
+    cuda.device_count = lambda: 8
+    cuda.current_device = lambda: torch.device("meta")
+    cuda.Stream = type("Stream", (), {"__init__": lambda *_, **__: None})
+    setattr(torch.Tensor, "cuda", lambda tensor, *_, **__: tensor)
+    utils: Any = importlib.import_module("megatron.core.utils")
+    utils._te_version = utils.PkgVersion("2.10.0")
+    fused = "permute permute_with_probs sort_chunks_by_index sort_chunks_by_index_with_probs unpermute".split()
+    for module, names in (
+        ("models.common.embeddings.rope_utils", ["apply_rotary_pos_emb", "apply_rotary_pos_emb_thd"]),
+        ("extensions.transformer_engine", fused),
+        ("transformer.moe.moe_utils", fused),
+    ):
+        for name in names:
+            setattr(importlib.import_module(f"megatron.core.{module}"), f"fused_{name}", object())
+
+
+def run_tool(binary: Path, *arguments: str) -> str:
+    result = subprocess.run([str(binary), *arguments], capture_output=True, text=True)
+    if result.returncode != 0:
+        raise NotChecked(next((line for line in result.stderr.splitlines() if "error:" in line), result.stderr))
+    return result.stdout
+
+
+def add_options(parser: argparse.ArgumentParser, version: str) -> None:
+    plans = Path(__file__).with_name("plans.txt")
+    parser.add_argument("--plans", type=Path, default=plans, help="file with a name, | and arguments of moe-plan on each line. Default: plans.txt beside this file, all models")
+    parser.add_argument("--clusters", default="hgx-h100,hgx-b200,gb200-nvl72", help="clusters that take the place of CLUSTER")
+    parser.add_argument("--version", default=version, help=f"version for --emit. Default: {version}")
+    parser.add_argument("--bin", type=Path, default=Path("build/dev/bin"), help="folder of MoePlan's tools")
+    parser.add_argument("names", nargs="*", help="plans to check. Default: all")
+
+
+def read_plans(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
+    for line in options.plans.read_text().splitlines():
+        name, _, arguments = line.partition("|")
+        if not arguments or (options.names and name not in options.names):
+            continue
+        clusters = options.clusters.split(",") if "CLUSTER" in arguments.split() else [""]
+        for cluster in clusters:
+            words = [cluster if word == "CLUSTER" else word for word in shlex.split(arguments)]
+            yield f"{name} {cluster}".strip(), words
+
+
+def check_plans(options: argparse.Namespace, check: Callable[[list[str], argparse.Namespace], str]) -> int:
+    """Checks each plan, and returns the exit status."""
+    # Python 3.11 lacks a decorator that newer versions of Megatron-LM import.
+    setattr(typing, "override", getattr(typing, "override", lambda function: function))
+    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "9.0")
+    logging.disable(logging.ERROR)
+    warnings.simplefilter("ignore")
+    failed = checked = 0
+    for name, plan in read_plans(options):
+        try:
+            replace_device(10 if "b200" in plan[2] or "b300" in plan[2] else 9)
+            said = check(plan, options)
+            checked += 1
+        except NotChecked as error:
+            said = f"not checked: {error}"
+        except Refused as error:
+            failed += 1
+            said = f"FAILED: {error}"
+        print(f"{name}: {said}", flush=True)
+    print(f"{checked} plans pass, {failed} fail")
+    return 1 if failed else 0
