@@ -77,6 +77,14 @@ llvm::Expected<GroupExchange> Exchanges::make(int64_t rank, uint32_t index) {
   return exchange;
 }
 
+llvm::Expected<llvm::SmallVector<int64_t>> Exchanges::getPairBytes(int64_t rank, uint32_t index) {
+  llvm::SmallVector<int64_t> row;
+  if (hasMatrix(world.getLaunch(rank, index)))
+    if (llvm::Error error = addRow(rank, index, world.groups[world.getMeeting(rank, index).group].size, row))
+      return error;
+  return row;
+}
+
 llvm::Error Exchanges::addBytesSent(int64_t rank, uint32_t index, llvm::MutableArrayRef<double> to, double times) {
   const SimLaunch &launch = world.getLaunch(rank, index);
   MeetingId id = world.getMeeting(rank, index);
@@ -85,15 +93,14 @@ llvm::Error Exchanges::addBytesSent(int64_t rank, uint32_t index, llvm::MutableA
   llvm::Expected<double> use = getUse(rank, index);
   if (!use)
     return use.takeError();
-  llvm::SmallVector<int64_t> row;
-  if (hasMatrix(launch))
-    if (llvm::Error error = addRow(rank, index, group.size, row))
-      return error;
+  llvm::Expected<llvm::SmallVector<int64_t>> row = getPairBytes(rank, index);
+  if (!row)
+    return row.takeError();
   for (int64_t member = 0; member < group.size; ++member) {
     if (member == from)
       continue;
     double even = *use * static_cast<double>(launch.cost.getBytesToPeer(group.size, from, member));
-    to[world.getRank(id, member)] += times * (row.empty() ? even : static_cast<double>(row[member]));
+    to[world.getRank(id, member)] += times * (row->empty() ? even : static_cast<double>((*row)[member]));
   }
   return llvm::Error::success();
 }

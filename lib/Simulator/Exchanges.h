@@ -20,6 +20,8 @@ public:
   llvm::Expected<GroupExchange> make(int64_t rank, uint32_t launch);
   /// Bytes that a rank sends to the other members.
   llvm::Expected<double> getBytesSent(int64_t rank, uint32_t launch);
+  /// Bytes that a rank sends to each member, if a trace says that members differ; else empty.
+  llvm::Expected<llvm::SmallVector<int64_t>> getPairBytes(int64_t rank, uint32_t launch);
   /// Adds the bytes that a rank sends to each other rank to `to[rank]`.
   llvm::Error addBytesSent(int64_t rank, uint32_t launch, llvm::MutableArrayRef<double> to, double times);
 

@@ -73,6 +73,21 @@ static llvm::Expected<LaunchCosts> makeCosts(const SimWorld &world, llvm::ArrayR
   return costs;
 }
 
+/// Bytes of the pairs of ranks in ragged exchanges whose members differ.
+static llvm::Error findPairBytes(const SimWorld &world, Exchanges &exchanges, SimResult &result) {
+  for (auto [index, rank] : llvm::enumerate(result.ranks))
+    for (auto [launch, linked] : llvm::enumerate(world.getLinked(rank.rank).launches)) {
+      if (!linked.exchanges())
+        continue;
+      llvm::Expected<llvm::SmallVector<int64_t>> bytes = exchanges.getPairBytes(rank.rank, launch);
+      if (!bytes)
+        return bytes.takeError();
+      if (!bytes->empty())
+        result.pairBytes[{index, launch}].assign(bytes->begin(), bytes->end());
+    }
+  return llvm::Error::success();
+}
+
 llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, const CostModel &model,
                                               const SimOptions &options) {
   if (llvm::Error error = check(model, options))
@@ -102,6 +117,9 @@ llvm::Expected<SimResult> mlir::moe::simulate(std::vector<SimProgram> programs, 
   result.seconds = result.getEnd();
   for (const SimRank &rank : result.ranks)
     result.events += world->programs[rank.program].ops.size();
+  if (options.pairBytes)
+    if (llvm::Error error = findPairBytes(*world, exchanges, result))
+      return error;
   if (!options.figures)
     return result;
   if (llvm::Error error = computeRoofline(execution).moveInto(result.roofline))

@@ -45,6 +45,8 @@ struct SimOptions {
   bool allIterations = false;
   /// Also computes SimResult::roofline, sent, confidences and reach, for the whole step.
   bool figures = true;
+  /// Also computes SimResult::pairBytes. Only with allIterations.
+  bool pairBytes = false;
   KnownCosts *known = nullptr; ///< for a single program; may be null
 };
 
@@ -103,8 +105,11 @@ struct SimResult {
     double getSum() const { return insideNodes + betweenNodes; }
   } sent;
   std::vector<TokenReach> reach; ///< for dropless layers with experts on several ranks
-  Precision precision;           ///< that of the cluster's profile
-  uint64_t events = 0;           ///< number of simulated ops, for benchmarks
+  /// Bytes that a rank sends to each member in the ragged exchanges whose members differ, by index in `ranks` and by
+  /// launch. Empty if no exchange is like that.
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<int64_t>> pairBytes;
+  Precision precision; ///< that of the cluster's profile
+  uint64_t events = 0; ///< number of simulated ops, for benchmarks
   /// Iterations that are left out. The times that end in times[begin, end) happen `count` more times, each time
   /// `seconds` later, before the times that follow.
   struct Repetition {
