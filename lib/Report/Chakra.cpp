@@ -25,6 +25,8 @@ using llvm::Twine;
 static constexpr const char *schemaVersion = "0.0.4";
 /// Shortest wait in seconds; less is the rounding of sums.
 static constexpr double leastWait = 1e-9;
+/// Parts in which a broadcast or a reduce passes from member to member.
+static constexpr int64_t kChainParts = 16;
 
 /// Rounds begins and ends instead of durations, which keeps errors from adding up along a stream.
 static uint64_t toMicros(double seconds) { return std::llround(seconds * 1e6); }
@@ -34,18 +36,24 @@ namespace {
 enum class ExchangeForm {
   None,       ///< no other rank takes part
   Channel,    ///< one rank sends, and one receives
-  Phase,      ///< a part of an all_to_all, in which members send to some of the others
-  Collective, ///< all members of a group take part in one operation
+  Pairs,      ///< each pair of members has its own bytes, as in a phase of an all_to_all or an uneven one
+  Chain,      ///< a broadcast or a reduce, which goes from neighbour to neighbour
+  Collective, ///< all members of a group take part in one operation of ASTRA-sim
 };
 } // namespace
 
-static ExchangeForm getExchangeForm(const SimWorld &world, uint32_t program, uint32_t index) {
+static ExchangeForm getExchangeForm(const SimWorld &world, const SimResult &step, uint32_t program, uint32_t index) {
   const LinkedLaunch &linked = world.linked[program].launches[index];
   if (!linked.exchanges() || world.groups[linked.group].size == 1)
     return ExchangeForm::None;
   if (world.groups[linked.group].isChannel())
     return ExchangeForm::Channel;
-  return world.programs[program].launches[index].cost.phases > 1 ? ExchangeForm::Phase : ExchangeForm::Collective;
+  const OpCost &cost = world.programs[program].launches[index].cost;
+  if (cost.collective == Collective::Broadcast || cost.collective == Collective::Reduce)
+    return ExchangeForm::Chain;
+  // If one ragged exchange has bytes of pairs, all have.
+  bool isUneven = cost.raggedRows > 0 && cost.collective == Collective::AllToAll && !step.pairBytes.empty();
+  return cost.phases > 1 || isUneven ? ExchangeForm::Pairs : ExchangeForm::Collective;
 }
 
 //===----------------------------------------------------------------------===//
@@ -72,11 +80,11 @@ void ChakraTraces::addGroup(int64_t rank, uint32_t launch) {
 }
 
 /// Finds a launch of each communicator of the ranks of a program.
-static std::vector<uint32_t> findCommunicators(const SimWorld &world, uint32_t program) {
+static std::vector<uint32_t> findCommunicators(const SimWorld &world, const SimResult &step, uint32_t program) {
   std::set<std::pair<int32_t, uint32_t>> seen; // group and stream
   std::vector<uint32_t> found;
   for (auto [index, launch] : llvm::enumerate(world.linked[program].launches))
-    if (getExchangeForm(world, program, index) == ExchangeForm::Collective &&
+    if (getExchangeForm(world, step, program, index) == ExchangeForm::Collective &&
         seen.insert({launch.group, launch.stream}).second)
       found.push_back(index);
   return found;
@@ -99,7 +107,7 @@ static llvm::Error checkStreams(const SimWorld &world, uint32_t group, int64_t r
 llvm::Error ChakraTraces::findGroups() {
   std::set<std::tuple<uint32_t, uint32_t, uint32_t>> compared; // group, and programs of two members
   for (auto [program, its] : llvm::enumerate(world.programs))
-    for (uint32_t launch : findCommunicators(world, program))
+    for (uint32_t launch : findCommunicators(world, step, program))
       for (int64_t rank = its.firstRank; rank < its.firstRank + its.numRanks; ++rank) {
         addGroup(rank, launch);
         MeetingId id = world.getMeeting(rank, launch);
@@ -140,8 +148,9 @@ llvm::Expected<ChakraTraces> ChakraTraces::create(const SimHeader &header, const
     traces.classes[time.rank][time.launch].time = &time;
   for (uint32_t index = 0; index < traces.classes.size(); ++index)
     traces.findHostWaits(index);
+  bool together = traces.endTogether();
   for (uint32_t index = 0; index < traces.classes.size(); ++index)
-    traces.numberNodes(index);
+    traces.findTurns(index, together);
   return traces;
 }
 
@@ -156,7 +165,7 @@ double ChakraTraces::getReady(uint32_t rankClass, uint32_t launch) const {
 /// The same for all members of an exchange, which begins with the last one.
 double ChakraTraces::getReadyOfAll(uint32_t rankClass, uint32_t launch) const {
   const SimRank &rank = step.ranks[rankClass];
-  if (getExchangeForm(world, rank.program, launch) == ExchangeForm::None)
+  if (getExchangeForm(world, step, rank.program, launch) == ExchangeForm::None)
     return getReady(rankClass, launch);
   MeetingId id = world.getMeeting(rank.rank, launch);
   double ready = 0;
@@ -171,12 +180,13 @@ double ChakraTraces::getReadyOfAll(uint32_t rankClass, uint32_t launch) const {
 /// that the host had waited for. From its end on, or from the end of the host's work before, the host was busy.
 void ChakraTraces::findHostWaits(uint32_t rankClass) {
   double hostEnd = 0;
+  int32_t last = -1;
   for (auto [launch, traced] : llvm::enumerate(classes[rankClass])) {
     const SimTime *time = traced.time;
     auto isLate = [&](double ready) { return time->begin - ready >= leastWait; };
     if (!isLate(std::max(hostEnd, getReady(rankClass, launch))) || !isLate(getReadyOfAll(rankClass, launch)))
       continue;
-    HostWait wait{hostEnd, time->begin, -1};
+    HostWait wait{hostEnd, time->begin, -1, last};
     if (time->cause >= 0)
       if (const SimTime &cause = step.times[time->cause];
           cause.rank == rankClass && cause.launch < launch && cause.end <= time->begin) {
@@ -185,16 +195,91 @@ void ChakraTraces::findHostWaits(uint32_t rankClass) {
       }
     traced.host = wait;
     hostEnd = time->begin;
+    last = static_cast<int32_t>(launch);
   }
 }
 
-void ChakraTraces::numberNodes(uint32_t rankClass) {
-  uint64_t next = 0;
-  for (auto [launch, traced] : llvm::enumerate(classes[rankClass])) {
-    traced.firstNode = next + (traced.host ? 1 : 0);
-    traced.numNodes = std::max<size_t>(1, getTransfers(step.ranks[rankClass].rank, launch).size());
-    next = traced.firstNode + traced.numNodes;
+/// Whether each exchange ends at one time for all members, as it does in closed form.
+bool ChakraTraces::endTogether() const {
+  for (auto [rankClass, rank] : llvm::enumerate(step.ranks))
+    for (auto [launch, traced] : llvm::enumerate(classes[rankClass])) {
+      if (getExchangeForm(world, step, rank.program, launch) == ExchangeForm::None)
+        continue;
+      MeetingId id = world.getMeeting(rank.rank, launch);
+      int64_t first = world.getRank(id, 0);
+      const TracedLaunch &its = getTraced(first, *world.getMeetingLaunch(first, id));
+      if (std::abs(traced.time->end - its.time->end) >= leastWait)
+        return false;
+    }
+  return true;
+}
+
+/// Finds the times at which a rank comes to its launches. ASTRA-sim has one exchange of a device under way, so
+/// exchanges at one time take turns. They do so in the order of their ends, which is the same for all members. It also
+/// lets a replay end all of them in time.
+void ChakraTraces::findTurns(uint32_t rankClass, bool together) {
+  const SimRank &rank = step.ranks[rankClass];
+  std::vector<TracedLaunch> &launches = classes[rankClass];
+  std::vector<uint32_t> exchanges;
+  for (auto [launch, traced] : llvm::enumerate(launches)) {
+    bool isCopy = world.getLaunch(rank.rank, launch).cost.resource == Resource::HostLink;
+    bool isCollective = getExchangeForm(world, step, rank.program, launch) == ExchangeForm::Collective;
+    std::vector<Transfer> transfers = getTransfers(rank.rank, launch);
+    traced.begin = isCollective || !transfers.empty()
+                       ? std::max(getReady(rankClass, launch), traced.host ? traced.host->end : 0)
+                       : traced.time->begin;
+    bool sends = llvm::any_of(transfers, [](const Transfer &it) { return it.isSend; });
+    if (together && (isCopy || isCollective || sends))
+      exchanges.push_back(launch);
   }
+  llvm::stable_sort(exchanges, [&](uint32_t a, uint32_t b) { return launches[a].time->end < launches[b].time->end; });
+  for (size_t index = 1; index < exchanges.size(); ++index) {
+    const TracedLaunch &last = launches[exchanges[index - 1]];
+    TracedLaunch &next = launches[exchanges[index]];
+    if (last.time->end - next.begin < leastWait)
+      continue;
+    next.turn = static_cast<int32_t>(exchanges[index - 1]);
+    next.begin = last.time->end;
+  }
+}
+
+/// Launches, and their hosts before them (true), in the order of their ends. So a node depends only on nodes before it.
+std::vector<std::pair<uint32_t, bool>> ChakraTraces::getOrder(uint32_t rankClass) const {
+  const std::vector<TracedLaunch> &launches = classes[rankClass];
+  std::vector<std::pair<uint32_t, bool>> order;
+  for (auto [launch, traced] : llvm::enumerate(launches)) {
+    if (traced.host)
+      order.emplace_back(launch, true);
+    order.emplace_back(launch, false);
+  }
+  auto getEnd = [&](const std::pair<uint32_t, bool> &it) {
+    return it.second ? launches[it.first].host->end : launches[it.first].time->end;
+  };
+  llvm::stable_sort(order, [&](const auto &a, const auto &b) { return getEnd(a) < getEnd(b); });
+  return order;
+}
+
+/// Numbers the nodes of a rank's launches. Ranks of a class may have different transfers.
+std::vector<ChakraTraces::NodeIds> ChakraTraces::numberNodes(int64_t rank) const {
+  std::vector<NodeIds> ids(world.getProgram(rank).launches.size());
+  uint64_t next = 0;
+  for (auto [launch, isHost] : getOrder(getClass(rank))) {
+    NodeIds &its = ids[launch];
+    if (isHost) {
+      its.host = next++;
+      continue;
+    }
+    its.first = next;
+    std::optional<uint64_t> last[2]; // receive and send
+    for (const Transfer &transfer : getTransfers(rank, launch))
+      last[transfer.isSend] = next++;
+    for (std::optional<uint64_t> node : last)
+      if (node)
+        its.last.push_back(*node);
+    if (its.last.empty())
+      its.last.push_back(next++);
+  }
+  return ids;
 }
 
 //===----------------------------------------------------------------------===//
@@ -215,59 +300,95 @@ double ChakraTraces::getUse(int64_t rank, uint32_t launch) const {
   return static_cast<double>(getTraced(rank, launch).time->rows) / static_cast<double>(most);
 }
 
-/// Size of a collective as ASTRA-sim defines it: the bytes of a member. Members have the same size there, so a ragged
-/// collective takes that of the member with the most rows. A size of 0 would never end.
-int64_t ChakraTraces::getCollectiveBytes(int64_t rank, uint32_t launch) const {
+/// Bytes of a collective's payload that are in use, on the member with the most.
+int64_t ChakraTraces::getUsedBytes(int64_t rank, uint32_t launch) const {
   const OpCost &cost = world.getLaunch(rank, launch).cost;
-  MeetingId id = world.getMeeting(rank, launch);
-  int64_t members = world.groups[id.group].size;
-  double payload =
-      static_cast<double>(cost.payload) / static_cast<double>(cost.collective == Collective::AllGather ? members : 1);
   if (cost.raggedRows == 0)
-    return std::max<int64_t>(1, std::llround(payload));
+    return cost.payload;
+  MeetingId id = world.getMeeting(rank, launch);
   auto [known, isNew] = knownBytes.try_emplace({{id.group, id.instance}, id.number});
   if (!isNew)
     return known->second;
   double use = 0;
-  for (int64_t member = 0; member < members; ++member) {
+  for (int64_t member = 0; member < world.groups[id.group].size; ++member) {
     int64_t other = world.getRank(id, member);
     use = std::max(use, getUse(other, *world.getMeetingLaunch(other, id)));
   }
-  return known->second = std::max<int64_t>(1, std::llround(use * payload));
+  return known->second = std::llround(use * static_cast<double>(cost.payload));
 }
 
-/// Transfers of a launch; none of a collective, or without another rank.
+/// Size of a collective as ASTRA-sim defines it: the bytes of a member. A size of 0 would never end.
+int64_t ChakraTraces::getCollectiveBytes(int64_t rank, uint32_t launch) const {
+  int64_t bytes = getUsedBytes(rank, launch), members = world.groups[world.getMeeting(rank, launch).group].size;
+  bool isGather = world.getLaunch(rank, launch).cost.collective == Collective::AllGather;
+  return std::max<int64_t>(1, isGather ? bytes / members : bytes);
+}
+
+/// Transfers of a launch, in order; none of a collective, or without another rank.
 std::vector<ChakraTraces::Transfer> ChakraTraces::getTransfers(int64_t rank, uint32_t launch) const {
-  ExchangeForm form = getExchangeForm(world, world.programOfRank[rank], launch);
-  if (form != ExchangeForm::Channel && form != ExchangeForm::Phase)
+  ExchangeForm form = getExchangeForm(world, step, world.programOfRank[rank], launch);
+  if (form == ExchangeForm::None || form == ExchangeForm::Collective)
     return {};
   MeetingId id = world.getMeeting(rank, launch);
+  if (form == ExchangeForm::Pairs)
+    return getPairs(rank, launch, id);
+  if (form == ExchangeForm::Chain)
+    return getChain(rank, launch, id);
   const SimGroup &group = world.groups[id.group];
+  int64_t peer = world.getRank(id, 1 - group.getMember(rank));
+  return {{group.isSender(rank), peer, std::max<int64_t>(1, world.getLaunch(rank, launch).cost.payload)}};
+}
+
+/// Bytes from a member with this launch to another one.
+int64_t ChakraTraces::getPairBytes(int64_t from, uint32_t launch, const MeetingId &id, int64_t to) const {
+  if (auto known = step.pairBytes.find({getClass(from), launch}); known != step.pairBytes.end())
+    return std::max<int64_t>(1, known->second[to]);
+  const SimGroup &group = world.groups[id.group];
+  int64_t bytes = world.getLaunch(from, launch).cost.getBytesToPeer(group.size, group.getMember(from), to);
+  return std::max<int64_t>(1, std::llround(getUse(from, launch) * static_cast<double>(bytes)));
+}
+
+/// Transfers between pairs of members. The k-th one goes to the k-th member after this one, so that no two members
+/// send to one at a time. A size of 0 would never end.
+std::vector<ChakraTraces::Transfer> ChakraTraces::getPairs(int64_t rank, uint32_t launch, const MeetingId &id) const {
   const OpCost &cost = world.getLaunch(rank, launch).cost;
-  int64_t own = group.getMember(rank);
-  if (form == ExchangeForm::Channel)
-    return {{group.isSender(rank), world.getRank(id, 1 - own), cost.payload}};
-  auto getBytes = [&](int64_t from, int64_t to) {
-    int64_t sender = world.getRank(id, from);
-    double use = getUse(sender, *world.getMeetingLaunch(sender, id));
-    return std::llround(use * static_cast<double>(cost.getBytesToPeer(group.size, from, to)));
-  };
+  int64_t members = world.groups[id.group].size, own = world.groups[id.group].getMember(rank);
   std::vector<Transfer> transfers;
-  for (int64_t other = 0; other < group.size; ++other) {
-    if (other == own)
-      continue;
-    if (cost.isPeer(group.size, own, other))
-      transfers.push_back({true, world.getRank(id, other), getBytes(own, other)});
-    if (cost.isPeer(group.size, other, own))
-      transfers.push_back({false, world.getRank(id, other), getBytes(other, own)});
+  for (int64_t k = 1; k < members; ++k) {
+    int64_t to = (own + k) % members, from = (own + members - k) % members, sender = world.getRank(id, from);
+    if (cost.isPeer(members, own, to))
+      transfers.push_back({true, world.getRank(id, to), getPairBytes(rank, launch, id, to)});
+    if (cost.isPeer(members, from, own))
+      transfers.push_back({false, sender, getPairBytes(sender, *world.getMeetingLaunch(sender, id), id, own)});
   }
   return transfers;
 }
 
-/// Tag of a transfer, the same for both ends, and different for each meeting of two ranks.
-int64_t ChakraTraces::getTag(int64_t rank, uint32_t launch) const {
+/// Transfers of a value that goes from neighbour to neighbour in parts, from the root of a broadcast or to that of a
+/// reduce. A member passes a part on, or adds its own to it, while the next part arrives.
+std::vector<ChakraTraces::Transfer> ChakraTraces::getChain(int64_t rank, uint32_t launch, const MeetingId &id) const {
+  const OpCost &cost = world.getLaunch(rank, launch).cost;
+  int64_t bytes = getUsedBytes(rank, launch), members = world.groups[id.group].size;
+  int64_t place = (world.groups[id.group].getMember(rank) + members - cost.root) % members; // steps from the root
+  bool isReduce = cost.collective == Collective::Reduce;
+  auto getPeer = [&](int64_t other) { return world.getRank(id, (other + cost.root) % members); };
+  int64_t from = isReduce ? place + 1 : place - 1, to = isReduce ? place - 1 : place + 1;
+  bool hasFrom = from >= 0 && from < members, hasTo = to >= 0 && to < members;
+  std::vector<Transfer> transfers;
+  for (int64_t part = 0; part < kChainParts; ++part) {
+    int64_t its = bytes * (part + 1) / kChainParts - bytes * part / kChainParts;
+    if (its > 0 && hasFrom)
+      transfers.push_back({false, getPeer(from), its, part});
+    if (its > 0 && hasTo)
+      transfers.push_back({true, getPeer(to), its, part, hasFrom});
+  }
+  return transfers;
+}
+
+/// Tag of a transfer, the same for both ends, and different for each transfer between two ranks.
+int64_t ChakraTraces::getTag(int64_t rank, uint32_t launch, int64_t part) const {
   MeetingId id = world.getMeeting(rank, launch);
-  return static_cast<int64_t>(id.number) * static_cast<int64_t>(world.groups.size()) + id.group;
+  return (static_cast<int64_t>(id.number) * static_cast<int64_t>(world.groups.size()) + id.group) * kChainParts + part;
 }
 
 //===----------------------------------------------------------------------===//
@@ -298,12 +419,17 @@ static Node makeNode(uint64_t id, const std::string &name, double begin, double 
   return node;
 }
 
-void ChakraTraces::addDeps(Node &node, const TracedLaunch &launch) {
-  for (uint64_t id = launch.firstNode; id < launch.firstNode + launch.numNodes; ++id)
-    node.add_data_deps(id);
+static void addDeps(Node &node, llvm::ArrayRef<uint64_t> ids) { node.mutable_data_deps()->Add(ids.begin(), ids.end()); }
+
+/// Sets bytes and operations. ASTRA-sim's roofline divides by operations, and does not go on after a node without
+/// bytes. So a launch that only moves bytes has one operation, and a marker has one operation and one byte.
+static void setSize(Node &node, int64_t bytes, std::optional<int64_t> operations) {
+  addAttribute(node, "tensor_size").set_uint64_val(std::max<int64_t>(1, bytes));
+  if (operations)
+    addAttribute(node, "num_ops").set_int64_val(std::max<int64_t>(1, *operations));
 }
 
-/// Sets the work of one rank. A launch that only moves bytes has one operation, since ASTRA-sim divides by them.
+/// Sets the work of one rank.
 void ChakraTraces::setWork(Node &node, int64_t rank, uint32_t launch) const {
   const SimProgram &program = world.getProgram(rank);
   const SimLaunch &its = program.launches[launch];
@@ -317,9 +443,7 @@ void ChakraTraces::setWork(Node &node, int64_t rank, uint32_t launch) const {
   bool isWork = isCopy || its.cost.resource == Resource::Matrix || its.cost.resource == Resource::Memory;
   // A copy reads and writes its bytes once each.
   int64_t bytes = isWork ? std::llround(isCopy ? time.bytes / 2 : time.bytes) : 0;
-  addAttribute(node, "tensor_size").set_uint64_val(bytes);
-  if (!isCopy)
-    addAttribute(node, "num_ops").set_int64_val(isWork ? std::max<int64_t>(bytes > 0, std::llround(time.flops)) : 0);
+  setSize(node, bytes, isCopy ? std::nullopt : std::optional(isWork ? std::llround(time.flops) : 0));
 }
 
 static chakra::CollectiveCommType getCommType(Collective collective) {
@@ -333,13 +457,11 @@ static chakra::CollectiveCommType getCommType(Collective collective) {
   case Collective::AllToAll:
     return chakra::ALL_TO_ALL;
   case Collective::Broadcast:
-    return chakra::BROADCAST;
   case Collective::Reduce:
-    return chakra::REDUCE;
   case Collective::None:
     break;
   }
-  llvm_unreachable("a launch that uses the network has a collective");
+  llvm_unreachable("other exchanges are written as transfers");
 }
 
 void ChakraTraces::setCollective(Node &node, int64_t rank, uint32_t launch) const {
@@ -352,51 +474,94 @@ void ChakraTraces::setCollective(Node &node, int64_t rank, uint32_t launch) cons
 
 void ChakraTraces::setTransfer(Node &node, int64_t rank, uint32_t launch, const Transfer &transfer) const {
   node.set_type(transfer.isSend ? chakra::COMM_SEND_NODE : chakra::COMM_RECV_NODE);
-  addAttribute(node, "comm_size").set_int64_val(std::max<int64_t>(1, transfer.bytes));
+  addAttribute(node, "comm_size").set_int64_val(transfer.bytes);
   addAttribute(node, "comm_src").set_int32_val(static_cast<int32_t>(transfer.isSend ? rank : transfer.peer));
   addAttribute(node, "comm_dst").set_int32_val(static_cast<int32_t>(transfer.isSend ? transfer.peer : rank));
-  addAttribute(node, "comm_tag").set_int32_val(static_cast<int32_t>(getTag(rank, launch)));
+  addAttribute(node, "comm_tag").set_int32_val(static_cast<int32_t>(getTag(rank, launch, transfer.part)));
 }
 
-/// Writes the node of the host before a late launch; `before` is its last node.
-uint64_t ChakraTraces::writeHost(int64_t rank, uint32_t launch, std::optional<uint64_t> before,
+/// Writes the node of the host before a late launch.
+uint64_t ChakraTraces::writeHost(int64_t rank, uint32_t launch, llvm::ArrayRef<NodeIds> ids,
                                  llvm::raw_ostream &os) const {
   const TracedLaunch &traced = getTraced(rank, launch);
-  Node node = makeNode(traced.firstNode - 1, "host", traced.host->begin, traced.host->end, /*isHost=*/true);
+  Node node = makeNode(ids[launch].host, "host", traced.host->begin, traced.host->end, /*isHost=*/true);
   node.set_type(chakra::COMP_NODE);
-  if (before)
-    node.add_data_deps(*before);
+  if (traced.host->before >= 0)
+    node.add_data_deps(ids[traced.host->before].host);
   if (traced.host->after >= 0)
-    addDeps(node, getTraced(rank, traced.host->after));
+    addDeps(node, ids[traced.host->after].last);
   return writeMessage(node, os);
 }
 
-uint64_t ChakraTraces::writeLaunch(int64_t rank, uint32_t launch, llvm::raw_ostream &os) const {
+uint64_t ChakraTraces::writeLaunch(int64_t rank, uint32_t launch, llvm::ArrayRef<NodeIds> ids,
+                                   llvm::raw_ostream &os) const {
   const SimProgram &program = world.getProgram(rank);
   const TracedLaunch &traced = getTraced(rank, launch);
+  ExchangeForm form = getExchangeForm(world, step, world.programOfRank[rank], launch);
   std::string name = getLaunchName(program, launch);
   if (const std::string &label = program.launches[launch].label; !label.empty())
     name += " " + label;
-  Node node =
-      makeNode(traced.firstNode, llvm::json::fixUTF8(name), traced.time->begin, traced.time->end, /*isHost=*/false);
+  Node node = makeNode(ids[launch].first, llvm::json::fixUTF8(name), traced.begin, traced.time->end, /*isHost=*/false);
   for (uint32_t dep : world.getLinked(rank).launches[launch].deps)
-    addDeps(node, getTraced(rank, dep));
+    addDeps(node, ids[dep].last);
+  if (traced.turn >= 0)
+    addDeps(node, ids[traced.turn].last);
   if (traced.host)
-    node.add_data_deps(traced.firstNode - 1);
-  ExchangeForm form = getExchangeForm(world, world.programOfRank[rank], launch);
-  std::vector<Transfer> transfers = getTransfers(rank, launch);
-  if (transfers.empty()) {
-    form == ExchangeForm::Collective ? setCollective(node, rank, launch) : setWork(node, rank, launch);
-    return writeMessage(node, os);
-  }
-  uint64_t bytes = 0;
+    node.add_data_deps(ids[launch].host);
+  if (std::vector<Transfer> transfers = getTransfers(rank, launch); !transfers.empty())
+    return writeTransfers(rank, launch, transfers, node, os);
+  form == ExchangeForm::Collective ? setCollective(node, rank, launch) : setWork(node, rank, launch);
+  return writeMessage(node, os);
+}
+
+/// Writes the transfers of a launch, which are like `node` except for their work. Sends wait for each other, and so do
+/// receives. ASTRA-sim replays sends one by one, so they share the time of the launch. The first receive has all of it.
+uint64_t ChakraTraces::writeTransfers(int64_t rank, uint32_t launch, llvm::ArrayRef<Transfer> transfers,
+                                      const Node &node, llvm::raw_ostream &os) const {
+  uint64_t bytes = 0, begin = node.start_time_micros(), micros = node.duration_micros();
+  uint64_t numSends = llvm::count_if(transfers, [](const Transfer &it) { return it.isSend; }), sends = 0;
+  std::optional<uint64_t> lastOf[2]; // receive and send
+  bool passesOn = llvm::any_of(transfers, [](const Transfer &it) { return it.passesOn; });
   for (auto [index, transfer] : llvm::enumerate(transfers)) {
     Node one = node;
-    one.set_id(traced.firstNode + index);
+    one.set_id(node.id() + index);
+    std::optional<uint64_t> &last = lastOf[transfer.isSend];
+    if (last)
+      one.clear_data_deps();
+    if (last)
+      one.add_data_deps(*last);
+    if (transfer.passesOn)
+      one.add_data_deps(one.id() - 1);
+    uint64_t from = transfer.isSend ? micros * sends / numSends : last && !passesOn ? micros : 0;
+    uint64_t until = transfer.isSend ? micros * ++sends / numSends : passesOn ? 0 : micros;
+    one.set_start_time_micros(begin + from);
+    one.set_duration_micros(until - from);
     setTransfer(one, rank, launch, transfer);
+    last = one.id();
     bytes += writeMessage(one, os);
   }
   return bytes;
+}
+
+/// Writes a marker after the last launch of each stream. ASTRA-sim throws an error when a rank ends whose trace has
+/// nodes of the host or copies. It catches the error after a computation, but not after an exchange, where all ranks
+/// stop.
+uint64_t ChakraTraces::writeEnd(int64_t rank, llvm::ArrayRef<NodeIds> ids, llvm::raw_ostream &os) const {
+  const SimProgram &program = world.getProgram(rank);
+  std::map<uint32_t, uint32_t> lastOf; // launches by stream
+  double end = 0;
+  uint64_t last = 0;
+  for (uint32_t launch = 0; launch < program.launches.size(); ++launch) {
+    lastOf[program.launches[launch].stream] = launch;
+    end = std::max(end, getTraced(rank, launch).time->end);
+    last = std::max(last, *llvm::max_element(ids[launch].last));
+  }
+  Node node = makeNode(last + 1, "end", end, end, /*isHost=*/false);
+  node.set_type(chakra::COMP_NODE);
+  setSize(node, 0, 0);
+  for (auto [stream, launch] : lastOf)
+    addDeps(node, ids[launch].last);
+  return writeMessage(node, os);
 }
 
 uint64_t ChakraTraces::write(int64_t rank, llvm::raw_ostream &os) const {
@@ -406,15 +571,10 @@ uint64_t ChakraTraces::write(int64_t rank, llvm::raw_ostream &os) const {
   addAttribute(metadata, "schedule").set_string_val(header.schedule);
   addAttribute(metadata, "cluster").set_string_val(header.cluster);
   uint64_t bytes = writeMessage(metadata, os);
-  std::optional<uint64_t> host;
-  for (uint32_t launch = 0; launch < world.getProgram(rank).launches.size(); ++launch) {
-    if (const TracedLaunch &traced = getTraced(rank, launch); traced.host) {
-      bytes += writeHost(rank, launch, host, os);
-      host = traced.firstNode - 1;
-    }
-    bytes += writeLaunch(rank, launch, os);
-  }
-  return bytes;
+  std::vector<NodeIds> ids = numberNodes(rank);
+  for (auto [launch, isHost] : getOrder(getClass(rank)))
+    bytes += isHost ? writeHost(rank, launch, ids, os) : writeLaunch(rank, launch, ids, os);
+  return bytes + writeEnd(rank, ids, os);
 }
 
 //===----------------------------------------------------------------------===//
@@ -426,24 +586,13 @@ std::vector<std::string> ChakraTraces::getNotes() const {
   // communicator i from 1000000 i on (CommunicatorGroup::set_id).
   constexpr size_t mostGroups = 499;
   constexpr int64_t mostTags = 500'000'000;
-  bool hasReduce = false, hasBroadcast = false, hasCopy = false;
   int64_t lastTag = 0;
   for (const SimProgram &program : step.programs)
     for (auto [index, launch] : llvm::enumerate(program.launches)) {
-      hasReduce |= launch.cost.collective == Collective::Reduce;
-      hasBroadcast |= launch.cost.collective == Collective::Broadcast && !program.groups[launch.group].isChannel();
-      hasCopy |= launch.cost.resource == Resource::HostLink;
-      if (!getTransfers(program.firstRank, index).empty())
-        lastTag = std::max(lastTag, getTag(program.firstRank, index));
+      for (const Transfer &transfer : getTransfers(program.firstRank, index))
+        lastTag = std::max(lastTag, getTag(program.firstRank, index, transfer.part));
     }
   std::vector<std::string> notes;
-  if (hasReduce)
-    notes.emplace_back("ASTRA-sim has no REDUCE, and stops at one unless it only replays the trace");
-  if (hasBroadcast)
-    notes.emplace_back("ASTRA-sim does not simulate a BROADCAST, and takes its time from the trace");
-  if (hasCopy)
-    notes.emplace_back("copies to and from the host are loads and stores of ASTRA-sim's remote memory, so its "
-                       "--remote-memory-configuration needs one");
   if (groupMembers.size() > mostGroups)
     notes.push_back(("the plan has " + Twine(groupMembers.size()) + " communicators, but ASTRA-sim tells " +
                      Twine(mostGroups) + " apart and may take a message of one for another's")

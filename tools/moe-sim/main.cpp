@@ -6,6 +6,7 @@
 #include "CompileCommandLine.h"
 #include "RoutingCommandLine.h"
 #include "moe/Conversion/Variants.h"
+#include "moe/Report/AstraSim.h"
 #include "moe/Report/Chakra.h"
 #include "moe/Report/SimOutput.h"
 #include "moe/Simulator/Prediction.h"
@@ -71,8 +72,8 @@ static cl::opt<std::string> htmlFile("html", cl::desc("Write timeline, memory an
 static cl::opt<std::string>
     chakraFolder("chakra",
                  cl::desc("Write the step to this folder as Chakra execution traces, which ASTRA-sim\n"
-                          "   reads: moeplan.RANK.et of each rank, and the communicators in\n"
-                          "   moeplan.groups.json"),
+                          "   reads: moeplan.RANK.et of each rank, the communicators in\n"
+                          "   moeplan.groups.json, and files that describe the cluster"),
                  cl::value_desc("folder"), cl::Hidden, cl::cat(category));
 static cl::opt<std::string>
     rooflineSchedules("roofline",
@@ -187,8 +188,32 @@ static SimHeader makeHeader(ModuleOp plan, const ClusterProfile &cluster) {
   return header;
 }
 
+/// Writes a file into the folder of --chakra.
+static LogicalResult writeChakraFile(MLIRContext &context, const Twine &name,
+                                     llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  SmallString<128> path(chakraFolder);
+  llvm::sys::path::append(path, name);
+  return writeFile(context, path, print, /*isBinary=*/true);
+}
+
+/// Writes ASTRA-sim's description of the cluster beside the traces.
+static LogicalResult writeAstraSim(MLIRContext &context, const ClusterProfile &cluster, const SimResult &result,
+                                   int64_t ranks) {
+  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(cluster, ranks, CostForm::ClosedForm);
+  if (!model)
+    return reportError(context, model.takeError());
+  llvm::Expected<std::vector<AstraSimFile>> files = makeAstraSimFiles(result, **model);
+  if (!files)
+    return reportError(context, files.takeError());
+  for (const AstraSimFile &file : *files)
+    if (failed(writeChakraFile(context, file.name, [&](llvm::raw_ostream &os) { os << file.text; })))
+      return failure();
+  return success();
+}
+
 /// Writes the files of --chakra for all ranks, however many they are.
-static LogicalResult writeChakra(MLIRContext &context, const SimHeader &header, const SimResult &result) {
+static LogicalResult writeChakra(MLIRContext &context, const SimHeader &header, const ClusterProfile &cluster,
+                                 const SimResult &result) {
   constexpr uint64_t gibibyte = uint64_t(1) << 30, most = 16 * gibibyte;
   llvm::Expected<ChakraTraces> traces = ChakraTraces::create(header, result);
   if (!traces)
@@ -199,15 +224,13 @@ static LogicalResult writeChakra(MLIRContext &context, const SimHeader &header, 
                                    << " ranks; take fewer ranks, --layers or --micro-batches";
   if (std::error_code error = llvm::sys::fs::create_directories(chakraFolder.getValue()))
     return emitUsageError(context) << "cannot write '" << chakraFolder << "': " << error.message();
-  auto write = [&](const Twine &name, llvm::function_ref<void(llvm::raw_ostream &)> print) {
-    SmallString<128> path(chakraFolder);
-    llvm::sys::path::append(path, name);
-    return writeFile(context, path, print, /*isBinary=*/true);
-  };
   for (int64_t rank = 0; rank < traces->getNumRanks(); ++rank)
-    if (failed(write("moeplan." + Twine(rank) + ".et", [&](llvm::raw_ostream &os) { traces->write(rank, os); })))
+    if (failed(writeChakraFile(context, "moeplan." + Twine(rank) + ".et",
+                               [&](llvm::raw_ostream &os) { traces->write(rank, os); })))
       return failure();
-  if (failed(write("moeplan.groups.json", [&](llvm::raw_ostream &os) { traces->writeGroups(os); })))
+  if (failed(
+          writeChakraFile(context, "moeplan.groups.json", [&](llvm::raw_ostream &os) { traces->writeGroups(os); })) ||
+      failed(writeAstraSim(context, cluster, result, traces->getNumRanks())))
     return failure();
   for (const std::string &note : traces->getNotes())
     emitWarning(UnknownLoc::get(&context)) << "--chakra: " << note;
@@ -216,7 +239,7 @@ static LogicalResult writeChakra(MLIRContext &context, const SimHeader &header, 
 
 /// Writes all outputs that the options ask for.
 static LogicalResult writeOutputs(MLIRContext &context, StringRef command, const SimHeader &header,
-                                  const SimResult &result, const SimReport &report) {
+                                  const ClusterProfile &cluster, const SimResult &result, const SimReport &report) {
   std::vector<MeasuredOp> measured;
   std::optional<Comparison> comparison;
   if (!compareFile.empty()) {
@@ -234,7 +257,7 @@ static LogicalResult writeOutputs(MLIRContext &context, StringRef command, const
   if (!traceFile.empty() &&
       failed(writeFile(context, traceFile, [&](llvm::raw_ostream &os) { writeTrace(result, os); })))
     return failure();
-  if (!chakraFolder.empty() && failed(writeChakra(context, header, result)))
+  if (!chakraFolder.empty() && failed(writeChakra(context, header, cluster, result)))
     return failure();
   if (!htmlFile.empty() && failed(writeFile(context, htmlFile, [&](llvm::raw_ostream &os) {
         writeHtml(command, header, result, report, measured, compared, os);
@@ -308,7 +331,9 @@ static FailureOr<SimResult> simulatePlan(MLIRContext &context, ModuleOp plan, co
     return failure();
   simulation.stragglers = std::move(*slow);
   simulation.allRanks = allRanks;
-  simulation.allIterations = allIterations;
+  // Copies of iterations have no bytes of pairs.
+  simulation.allIterations = allIterations || !chakraFolder.empty();
+  simulation.pairBytes = !chakraFolder.empty();
   simulation.emulateLinks = emulateLinks;
   if (*routing) {
     simulation.routing = &**routing;
@@ -406,7 +431,7 @@ static LogicalResult run(Session &session) {
   setMeasured(report, *result, *cluster, /*hasEvenRouting=*/routingOptions.describe() == "even");
   if (failed(addOthers(context, **input, *options, report)))
     return failure();
-  return writeOutputs(context, session.command, makeHeader(plan, *cluster), *result, report);
+  return writeOutputs(context, session.command, makeHeader(plan, *cluster), *cluster, *result, report);
 }
 
 int main(int argc, char **argv) {

@@ -41,17 +41,27 @@ private:
   struct Transfer {
     bool isSend = false;
     int64_t peer = 0, bytes = 0;
+    int64_t part = 0;      ///< number among the transfers of a pair of ranks in the launch
+    bool passesOn = false; ///< whether it sends what the transfer before it has received
   };
   /// Time in which the host of a rank is busy before it issues a launch that was late.
   struct HostWait {
     double begin = 0, end = 0; ///< seconds
     int32_t after = -1;        ///< launch that the host waited for, if any
+    int32_t before = -1;       ///< launch before which it was busy the last time, if any
   };
   /// A launch of all ranks of a class.
   struct TracedLaunch {
     const SimTime *time = nullptr;
     std::optional<HostWait> host;
-    uint64_t firstNode = 0, numNodes = 0; ///< node of the launch; the node of its host precedes it
+    double begin = 0;  ///< seconds at which the rank comes to the launch
+    int32_t turn = -1; ///< other exchange that ends earlier, and has its turn before this one; -1 if there is none
+  };
+  /// Nodes of a launch of a rank.
+  struct NodeIds {
+    uint64_t host = 0, first = 0;
+    /// The last send and the last receive, or the only node.
+    llvm::SmallVector<uint64_t, 2> last;
   };
   /// The world's group and its instance.
   using Instance = std::pair<uint32_t, uint32_t>;
@@ -62,20 +72,29 @@ private:
   void addGroup(int64_t rank, uint32_t launch);
   std::pair<Instance, std::string> getGroupKey(int64_t rank, uint32_t launch) const;
   void findHostWaits(uint32_t rankClass);
-  void numberNodes(uint32_t rankClass);
+  bool endTogether() const;
+  void findTurns(uint32_t rankClass, bool together);
+  std::vector<std::pair<uint32_t, bool>> getOrder(uint32_t rankClass) const;
+  std::vector<NodeIds> numberNodes(int64_t rank) const;
   double getReady(uint32_t rankClass, uint32_t launch) const;
   double getReadyOfAll(uint32_t rankClass, uint32_t launch) const;
 
   uint32_t getClass(int64_t rank) const;
   const TracedLaunch &getTraced(int64_t rank, uint32_t launch) const { return classes[getClass(rank)][launch]; }
   double getUse(int64_t rank, uint32_t launch) const;
+  int64_t getUsedBytes(int64_t rank, uint32_t launch) const;
   int64_t getCollectiveBytes(int64_t rank, uint32_t launch) const;
   std::vector<Transfer> getTransfers(int64_t rank, uint32_t launch) const;
-  int64_t getTag(int64_t rank, uint32_t launch) const;
+  std::vector<Transfer> getPairs(int64_t rank, uint32_t launch, const MeetingId &id) const;
+  std::vector<Transfer> getChain(int64_t rank, uint32_t launch, const MeetingId &id) const;
+  int64_t getPairBytes(int64_t from, uint32_t launch, const MeetingId &id, int64_t to) const;
+  int64_t getTag(int64_t rank, uint32_t launch, int64_t part) const;
 
-  static void addDeps(moe_chakra::Node &node, const TracedLaunch &launch);
-  uint64_t writeHost(int64_t rank, uint32_t launch, std::optional<uint64_t> before, llvm::raw_ostream &os) const;
-  uint64_t writeLaunch(int64_t rank, uint32_t launch, llvm::raw_ostream &os) const;
+  uint64_t writeHost(int64_t rank, uint32_t launch, llvm::ArrayRef<NodeIds> ids, llvm::raw_ostream &os) const;
+  uint64_t writeLaunch(int64_t rank, uint32_t launch, llvm::ArrayRef<NodeIds> ids, llvm::raw_ostream &os) const;
+  uint64_t writeTransfers(int64_t rank, uint32_t launch, llvm::ArrayRef<Transfer> transfers,
+                          const moe_chakra::Node &node, llvm::raw_ostream &os) const;
+  uint64_t writeEnd(int64_t rank, llvm::ArrayRef<NodeIds> ids, llvm::raw_ostream &os) const;
   void setWork(moe_chakra::Node &node, int64_t rank, uint32_t launch) const;
   void setCollective(moe_chakra::Node &node, int64_t rank, uint32_t launch) const;
   void setTransfer(moe_chakra::Node &node, int64_t rank, uint32_t launch, const Transfer &transfer) const;
@@ -88,7 +107,7 @@ private:
   /// of a stream, since ASTRA-sim counts its collectives, and relies on the same order for all members.
   std::map<std::pair<Instance, std::string>, int64_t> groupIds;
   std::vector<std::vector<int64_t>> groupMembers; ///< ranks in rising order, by id - 1
-  /// Results of getCollectiveBytes for ragged collectives, by instance and number.
+  /// Results of getUsedBytes for ragged collectives, by instance and number.
   mutable llvm::DenseMap<std::pair<Instance, uint32_t>, int64_t> knownBytes;
 };
 
