@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""Runs job files of `moe-plan --emit=torchtitan` in an installed torchtitan, without a GPU.
+
+usage: PYTHON torchtitan.py [--step] [--parameters=COUNT] FILE..
+
+PYTHON is the one that has torchtitan 0.2.1 (FILE is a .toml file) or 0.3.0 (FILE is a .py file). For each file, the
+script reports whether torchtitan reads its keys, accepts its degrees, builds the model on the meta device, and
+divides the model over the ranks of a fake process group. COUNT is MoePlan's number of parameters, for comparison.
+--step trains a step on as many processes as the file has ranks, over gloo. It prints what it replaces for that.
+"""
+import argparse
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Callable
+
+# The folder of this file would hide the package with its name.
+sys.path = [one for one in sys.path if Path(one or ".").resolve() != Path(__file__).resolve().parent]
+
+REPLACED_FOR_CPUS = "the device type (cpu), the memory statistics of the device, the tokenizer and the data"
+DEGREES = ["data_parallel_replicate_degree", "data_parallel_shard_degree", "context_parallel_degree",
+           "tensor_parallel_degree", "pipeline_parallel_degree"]
+
+
+def use_cpus() -> None:
+    """Makes torch.cpu the device of torchtitan. It has no statistics of memory."""
+    import torch
+    import torch._utils
+
+    torch._utils._get_available_device_type = lambda: "cpu"
+    properties = argparse.Namespace(name="cpu", total_memory=1 << 34)
+    functions: dict[str, Callable[..., Any]] = {
+        "get_device_name": lambda *_: "cpu",
+        "get_device_properties": lambda *_: properties,
+        "memory_stats": lambda *_: defaultdict(int),
+        "reset_peak_memory_stats": lambda *_: None,
+        "empty_cache": lambda *_: None,
+    }
+    for name, function in functions.items():
+        setattr(torch.cpu, name, function)
+
+
+def get_world(parallelism: Any) -> int:
+    world = 1
+    for name in DEGREES:
+        world *= getattr(parallelism, name)
+    return world
+
+
+class Titan2:
+    """A job of torchtitan 0.2."""
+
+    def __init__(self, file: Path, scratch: Path, more: list[str]) -> None:
+        from torchtitan.config import ConfigManager
+        from torchtitan.protocols.train_spec import get_train_spec
+
+        lines = file.read_text().splitlines()
+        (scratch / "moeplan_flavor.py").write_text("\n".join(line[3:] for line in lines if line.startswith("#> ")))
+        sys.path.insert(0, str(scratch))
+        self.config = ConfigManager().parse_args([f"--job.config_file={file}", *more])
+        if self.config.experimental.custom_import:
+            importlib.import_module(self.config.experimental.custom_import)
+        self.parallelism = self.config.parallelism
+        self.spec = get_train_spec(self.config.model.name)
+        self.arguments = self.spec.model_args[self.config.model.flavor]
+
+    def make_dims(self) -> Any:
+        from torchtitan.distributed import ParallelDims
+
+        one = self.parallelism
+        return ParallelDims(dp_replicate=one.data_parallel_replicate_degree, dp_shard=one.data_parallel_shard_degree,
+                            cp=one.context_parallel_degree, tp=one.tensor_parallel_degree,
+                            pp=one.pipeline_parallel_degree, ep=one.expert_parallel_degree,
+                            etp=one.expert_tensor_parallel_degree, world_size=get_world(one))
+
+    def build(self) -> Any:
+        import torch
+
+        self.arguments.update_from_config(self.config)
+        with torch.device("meta"):
+            return self.spec.model_cls(self.arguments)
+
+    def divide(self, model: Any, dims: Any) -> None:
+        import torch
+
+        if not dims.pp_enabled:
+            self.spec.parallelize_fn(model, dims, self.config)
+            return
+        if not self.spec.pipelining_fn:
+            raise RuntimeError(f"{self.config.model.name} has no pipelining_fn")
+        self.spec.pipelining_fn(model, dims, self.config, torch.device("cpu"), self.arguments,
+                                self.spec.parallelize_fn, lambda *_: None)
+
+    def replace_attention(self) -> str:
+        if getattr(self.arguments, "attn_type", "sdpa") == "sdpa":
+            return ""
+        self.arguments.attn_type, self.arguments.attn_mask_type = "sdpa", "causal"
+        return ", attention (SDPA)"
+
+    def train(self) -> None:
+        from torchtitan.train import Trainer
+
+        trainer = Trainer(self.config)
+        trainer.train()
+        trainer.close()
+
+    @staticmethod
+    def get_data_options(scratch: Path) -> list[str]:
+        return [f"--model.hf_assets_path={scratch}", "--training.dataset=c4_test",
+                f"--training.dataset_path={scratch}/texts", "--training.steps=1", "--lr_scheduler.warmup_steps=1",
+                f"--job.dump_folder={scratch}/out"]
+
+
+class Titan3:
+    """A job of torchtitan 0.3."""
+
+    def __init__(self, file: Path, scratch: Path, more: list[str]) -> None:
+        from torchtitan.config import ConfigManager
+
+        sys.path.insert(0, str(file.resolve().parent))
+        self.config = ConfigManager().parse_args([f"--module={file.stem}", "--config=moeplan", *more])
+        self.parallelism = self.config.parallelism
+        self.spec = self.config.model_spec
+
+    def make_dims(self) -> Any:
+        from torchtitan.distributed import ParallelDims
+
+        one = self.parallelism
+        return ParallelDims(dp_replicate=one.data_parallel_replicate_degree, dp_shard=one.data_parallel_shard_degree,
+                            cp=one.context_parallel_degree, tp=one.tensor_parallel_degree,
+                            pp=one.pipeline_parallel_degree, ep=one.expert_parallel_degree,
+                            world_size=get_world(one), spmd_backend=one.spmd_backend)
+
+    def build(self) -> Any:
+        import torch
+        from torchtitan.distributed import utils
+
+        utils.set_spmd_backend(self.parallelism.spmd_backend)
+        self.spec.model.update_from_config(config=self.config)
+        with torch.device("meta"):
+            return self.spec.model.build()
+
+    def divide(self, model: Any, dims: Any) -> None:
+        import torch
+
+        one = self.config
+        common = {"parallel_dims": dims, "training": one.training, "parallelism": one.parallelism,
+                  "compile_config": one.compile, "ac_config": one.activation_checkpoint, "dump_folder": ""}
+        if dims.pp_enabled:
+            self.spec.pipelining_fn(model, **common, device=torch.device("cpu"), model_config=self.spec.model,
+                                    parallelize_fn=self.spec.parallelize_fn, loss_fn=lambda *_: None)
+        else:
+            self.spec.parallelize_fn(model, **common)
+
+    def replace_attention(self) -> str:
+        from torchtitan.models.common.attention import ScaledDotProductAttention
+
+        for layer in self.spec.model.layers:
+            layer.attention.inner_attention = ScaledDotProductAttention.Config()
+        return ", attention (SDPA)"
+
+    def train(self) -> None:
+        trainer = self.config.build()
+        trainer.train()
+        trainer.close()
+
+    @staticmethod
+    def get_data_options(scratch: Path) -> list[str]:
+        return [f"--hf_assets_path={scratch}", "--dataloader.dataset=c4_test",
+                f"--dataloader.dataset_path={scratch}/texts", "--training.steps=1", "--lr_scheduler.warmup_steps=1",
+                f"--dump_folder={scratch}/out"]
+
+
+def get_titan() -> type[Titan2] | type[Titan3]:
+    return Titan2 if importlib.metadata.version("torchtitan").startswith("0.2.") else Titan3
+
+
+def report(what: str, action: Callable[[], str]) -> bool:
+    """Prints the result of a check, or the last line of its error."""
+    try:
+        print(f"  {what}: {action()}", flush=True)
+        return True
+    except Exception as error:  # torchtitan raises errors of many kinds
+        print(f"  {what}: FAILED: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
+        return False
+
+
+def check(file: Path, parameters: int) -> bool:
+    """Reads a file, and divides its model over a fake process group."""
+    import torch
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    found: dict[str, Any] = {}
+
+    def read() -> str:
+        found["job"] = get_titan()(file, Path(scratch), [])
+        return "torchtitan reads all"
+
+    def make_dims() -> str:
+        world = get_world(found["job"].parallelism)
+        torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=world)
+        found["dims"] = found["job"].make_dims()
+        found["dims"].build_mesh()
+        return f"fit {world} ranks"
+
+    def build() -> str:
+        found["model"] = found["job"].build()
+        count = sum(one.numel() for one in found["model"].parameters())
+        beside = f"; MoePlan counts {parameters:,}" if parameters else ""
+        return f"{count:,} parameters{beside}"
+
+    def divide() -> str:
+        found["job"].divide(found["model"], found["dims"])
+        return "torchtitan divides the model"
+
+    with tempfile.TemporaryDirectory() as scratch:
+        steps = {"keys": read, "degrees": make_dims, "model": build, "parallelism": divide}
+        return all(report(name, action) for name, action in steps.items())
+
+
+def write_data(scratch: Path) -> None:
+    """Writes a tokenizer of 200 words, and texts of them."""
+    words = {word: index for index, word in enumerate(["<s>", "</s>", "<unk>", *(f"w{i}" for i in range(200))])}
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(scratch / "tokenizer.json"))
+    (scratch / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>"}))
+    texts = [{"text": " ".join(f"w{i * j % 200}" for j in range(300))} for i in range(1, 200)]
+    (scratch / "texts").mkdir()
+    (scratch / "texts/texts.json").write_text("\n".join(map(json.dumps, texts)))
+
+
+def start_step(file: Path, world: int) -> str:
+    """Starts the processes of a step, and returns the line that they print about it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        write_data(Path(scratch))
+        command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={world}", __file__,
+                   f"--rank-in={scratch}", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    lines = (done.stdout + done.stderr).splitlines()
+    if done.returncode:
+        errors = [line.strip() for line in lines if re.match(r"\s*(\[rank\d+\]: *)?[\w.]+(Error|Exception): ", line)]
+        raise RuntimeError(errors[0] if errors else lines[-1])
+    return next(line for line in lines if line.startswith("trained"))
+
+
+def train(file: Path, scratch: Path) -> None:
+    """Trains a step as one of torchrun's processes."""
+    import torch
+
+    titan = get_titan()
+    job = titan(file, scratch, titan.get_data_options(scratch))
+    replaced = REPLACED_FOR_CPUS + job.replace_attention()
+    job.train()
+    if int(os.environ["RANK"]) == 0:
+        print(f"trained on {os.environ['WORLD_SIZE']} processes with torch {torch.__version__}; replaced: {replaced}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--step", action="store_true")
+    parser.add_argument("--parameters", type=int, default=0)
+    parser.add_argument("--rank-in", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("files", nargs="+", type=Path)
+    options = parser.parse_args()
+    use_cpus()
+    if options.rank_in:
+        train(options.files[0], options.rank_in)
+        return 0
+    print(f"torchtitan {importlib.metadata.version('torchtitan')}, torch {importlib.metadata.version('torch')}")
+    failed = 0
+    # Children inherit the module, which takes seconds to import.
+    importlib.import_module("torchtitan.train")
+    for file in options.files:
+        print(file, flush=True)
+        # A process has one process group.
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if check(file, options.parameters) else 1)
+        failed += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+        if options.step:
+            with tempfile.TemporaryDirectory() as scratch:
+                world = get_world(get_titan()(file, Path(scratch), []).parallelism)
+            failed += not report("step", lambda: start_step(file, world))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
