@@ -182,9 +182,10 @@ Advice Adviser::run() {
          [this](Candidate &plan) { cutAtBlocks(plan, /*isEven=*/true); }});
   for (const Adaptation &one : adaptations)
     advice.omissions.push_back(one.omission);
-  if (!isTitan)
+  // A recipe of Megatron-Bridge describes the model.
+  if (advice.target.framework == Framework::Megatron)
     advice.modelGaps = findMegatronGaps(job.model);
-  else
+  else if (isTitan)
     advice.modelGaps =
         findTorchtitanGaps(findTorchtitanModel(job.model, advice.target.version), job.model, advice.target.version);
   if (!job.precision.name.empty() && !runsPrecision(advice.target.framework, job))
