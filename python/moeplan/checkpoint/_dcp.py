@@ -91,7 +91,7 @@ class _PieceSaver(SavePlanner):
     def __init__(self, pieces: Sequence[Piece], tensors: Mapping[str, Tensor], paths: Mapping[str, Path]) -> None:
         self._pieces = {MetadataIndex(one.name, torch.Size(one.offset)): one for one in pieces}
         self._tensors, self._paths = tensors, paths
-        self._last = torch.empty(0)
+        self._buffer = bytearray(max(one.bytes for one in pieces))
 
     def set_up_planner(self, state_dict: Dict[str, Any], storage_meta: StorageMeta | None = None, is_coordinator: bool = False) -> None:
         pass
@@ -112,10 +112,10 @@ class _PieceSaver(SavePlanner):
         return new_plan
 
     def resolve_data(self, write_item: WriteItem) -> torch.Tensor | io.BytesIO:
-        # FileSystemWriter keeps the last chunk of each tensor until its file is complete (PyTorch 2.15), but reads it no more.
-        self._last.untyped_storage().resize_(0)
-        self._last = self._pieces[write_item.index].make()
-        return self._last
+        # FileSystemWriter keeps the last chunk of each tensor until its file is complete, but reads it no more (PyTorch 2.15). So all chunks
+        # lie in one buffer.
+        values = self._pieces[write_item.index].make()
+        return torch.frombuffer(self._buffer, dtype=values.dtype, count=values.numel()).view(values.shape).copy_(values)
 
 
 def write_dcp(folder: str, pieces: Sequence[Piece], tensors: Mapping[str, Tensor], paths: Mapping[str, Path]) -> None:
