@@ -6,7 +6,7 @@ usage: PYTHON torchtitan.py [--step] [--parameters=COUNT] FILE..
 PYTHON is the one that has torchtitan 0.2.1 (FILE is a .toml file) or 0.3.0 (FILE is a .py file). For each file, the
 script reports whether torchtitan reads its keys, accepts its degrees, builds the model on the meta device, and
 divides the model over the ranks of a fake process group. COUNT is MoePlan's number of parameters, for comparison.
---step trains a step on as many processes as the file has ranks, over gloo. It prints what it replaces for that.
+--step starts a step on as many processes as the file has ranks, over gloo, and prints its error, or what was replaced.
 """
 import argparse
 import importlib.metadata
