@@ -18,16 +18,23 @@ import moeplan.checkpoint
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(HERE, "..", "Integration", "models")
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+HAS_TRANSFORMERS = HAS_TORCH and importlib.util.find_spec("transformers") is not None
+HAS_MEGATRON = HAS_TORCH and all(importlib.util.find_spec(one) is not None for one in ("megatron", "psutil"))
 
 if HAS_TORCH:
     import torch
     import torch.distributed as dist
     import torch.distributed.checkpoint as dcp
+    from safetensors.torch import load_file, save_file
     from torch.distributed.tensor import Shard, init_device_mesh, zeros
 
+    import checkpoint_megatron
     from moeplan.checkpoint import _layout, _megatron
     from moeplan.checkpoint._folder import FolderReader, _split_range
     from moeplan.checkpoint._pieces import Largest
+if HAS_TRANSFORMERS:
+    import transformers
+
 PIECE, HEADS = 500, 4
 STEP = ("--whole-model", "--seq=16", "--micro-batches=2", "--optimizer=adam", "--clip-norm=1", "--reference=false")
 
@@ -151,6 +158,53 @@ class Runs(unittest.TestCase):
             self.convert(f"{model}-dist", f"{model}-again", "moeplan", model, heads=HEADS)
             self.check_back(model, f"{model}-again")
 
+    @unittest.skipUnless(HAS_MEGATRON, "this Python has no megatron-core (pip install megatron-core==0.16.1 psutil)")
+    def test_megatron(self):
+        for model in ("llama",):
+            done = self.convert(model, f"{model}-megatron", "torch_dist", model, heads=HEADS, expert_parallel=model == "mixtral")
+            saved = self.path(f"{model}-megatron-saved")
+            on_ranks(2, checkpoint_megatron.load_and_save, self.path(model + ".json"), done.folder, saved)
+            self.convert(f"{model}-megatron-saved", f"{model}-megatron-back", "moeplan", model, heads=HEADS)
+            self.check_back(model, f"{model}-megatron-back")
+
+    def make_logits(self, model):
+        """Logits of moe-run in f32 for a checkpoint, which this function makes in `MODEL-f32`."""
+        config = self.path(model + ".json")
+        call("moe-compile", config, *STEP, "--parallel=dp=1", "--batch=4", "-o", self.path(model + "-f32.so"))
+        self.train(model + "-f32.so", model + "-f32", 1)
+        call("moe-compile", config, "--whole-model", "--mode=forward", "--batch=1", "--seq=16", "-o", self.path("forward.so"))
+        values = {name: one for name, one in read_all(self.path(model + "-f32")).items() if not name.endswith((".first", ".second"))}
+        values["tokens"] = torch.arange(16, dtype=torch.int32)
+        del values["step"]
+        save_file(values, self.path("inputs.safetensors"))
+        call("moe-run", self.path("forward.so"), f"--load={self.path('inputs.safetensors')}", f"--save={self.path('logits.safetensors')}")
+        return load_file(self.path("logits.safetensors"))["logits"]
+
+    @unittest.skipUnless(HAS_TRANSFORMERS, "this Python has no transformers")
+    def test_logits(self):
+        """Transformers computes the logits of moe-run from the names and layouts of DCP, and Megatron that of Llama from torch_dist."""
+        for model in ("llama", "mixtral"):
+            want = self.make_logits(model)
+            self.convert(f"{model}-f32", f"{model}-f32-dcp", "dcp", f"{model}-f32")
+            state = {}
+            for name, one in dcp.FileSystemReader(self.path(f"{model}-f32-dcp")).read_metadata().state_dict_metadata.items():
+                if name.startswith("model."):
+                    state[name] = torch.zeros(one.size)
+            dcp.load(state, checkpoint_id=self.path(f"{model}-f32-dcp"), no_dist=True)
+            folder = self.path(f"{model}-transformers")
+            os.makedirs(folder)
+            save_file({name[len("model.") :]: one for name, one in state.items()}, os.path.join(folder, "model.safetensors"), {"format": "pt"})
+            subprocess.run(["cp", self.path(f"{model}.json"), os.path.join(folder, "config.json")], check=True)
+            with torch.no_grad():
+                network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+                got = network(torch.arange(16)[None]).logits[0]
+            self.assertLess((got - want).abs().max(), 1e-4 * want.abs().max())
+            if HAS_MEGATRON and model == "llama":
+                done = self.convert(f"{model}-f32", f"{model}-f32-dist", "torch_dist", f"{model}-f32", heads=HEADS)
+                on_ranks(1, checkpoint_megatron.write_logits, self.path(f"{model}.json"), done.folder, self.path("megatron.pt"))
+                got = torch.load(self.path("megatron.pt"))
+                self.assertLess((got - want).abs().max(), 1e-4 * want.abs().max())
+
     def test_errors(self):
         self.convert("llama", "errors-dcp", "dcp", "llama")
         state = {}
@@ -183,8 +237,8 @@ class Runs(unittest.TestCase):
 
 @unittest.skipUnless(HAS_TORCH, "this Python has no torch; MOE_PYTHON may name one that has")
 class Layouts(unittest.TestCase):
-    """Names, shapes and elements in Megatron, as sharded_state_dict of GPTModel gave them in megatron-core 0.16.1 (2 layers, hidden 6, 2
-    query groups of 2 heads of 4, hidden 5 of feed-forward blocks, 3 experts, vocabulary 7)."""
+    """Names, shapes and elements in Megatron, by the rules of sharded_state_dict of GPTModel in megatron-core 0.16.1, for 2 layers, hidden
+    size 6, 2 query groups of 2 heads of 4, hidden size 5 of feed-forward blocks, 3 experts and a vocabulary of 7."""
 
     ATTENTION = {"self_attention.linear_qkv.layer_norm_weight": (6,), "self_attention.linear_qkv.weight": (32, 6),
                  "self_attention.linear_proj.weight": (6, 16)}
