@@ -23,7 +23,8 @@ from typing import Any, Callable
 # The folder of this file would hide the package with its name.
 sys.path = [one for one in sys.path if Path(one or ".").resolve() != Path(__file__).resolve().parent]
 
-REPLACED_FOR_CPUS = "the device type (cpu), the memory statistics of the device, the tokenizer and the data"
+REPLACED_FOR_CPUS = ("the device type (cpu), the memory statistics of the device, the tokenizer and the data, all_to_all of lists, "
+                     "and FSDP's sums that divide first")
 DEGREES = ["data_parallel_replicate_degree", "data_parallel_shard_degree", "context_parallel_degree",
            "tensor_parallel_degree", "pipeline_parallel_degree"]
 
@@ -36,6 +37,7 @@ def use_cpus() -> None:
     torch._utils._get_available_device_type = lambda: "cpu"
     properties = argparse.Namespace(name="cpu", total_memory=1 << 34)
     functions: dict[str, Callable[..., Any]] = {
+        "current_device": lambda: 0,
         "get_device_name": lambda *_: "cpu",
         "get_device_properties": lambda *_: properties,
         "memory_stats": lambda *_: defaultdict(int),
@@ -51,6 +53,31 @@ def get_world(parallelism: Any) -> int:
     for name in DEGREES:
         world *= getattr(parallelism, name)
     return world
+
+
+def exchange_on_cpus() -> None:
+    """Exchanges lists as one tensor, since gloo's exchange of lists needs equal sizes."""
+    import torch
+    import torch.distributed as dist
+
+    def all_to_all(outputs: list[Any], inputs: list[Any], group: Any = None, async_op: bool = False) -> None:
+        rows = [len(one) for one in outputs]
+        joined = inputs[0].new_empty(sum(rows), *inputs[0].shape[1:])
+        dist.all_to_all_single(joined, torch.cat(inputs), rows, [len(one) for one in inputs], group)
+        for output, part in zip(outputs, joined.split(rows)):
+            output.copy_(part)
+
+    dist.all_to_all = all_to_all
+
+
+def sum_on_cpus(trainer: Any) -> None:
+    """Lets FSDP divide gradients after it sums them, since gloo has no PREMUL_SUM."""
+    from torch.distributed.fsdp import FSDPModule
+
+    for part in trainer.model_parts:
+        for module in part.modules():
+            if isinstance(module, FSDPModule):
+                module.set_force_sum_reduction_for_comms(True)
 
 
 class Titan2:
@@ -107,6 +134,7 @@ class Titan2:
         from torchtitan.train import Trainer
 
         trainer = Trainer(self.config)
+        sum_on_cpus(trainer)
         trainer.train()
         trainer.close()
 
@@ -167,6 +195,7 @@ class Titan3:
 
     def train(self) -> None:
         trainer = self.config.build()
+        sum_on_cpus(trainer)
         trainer.train()
         trainer.close()
 
@@ -259,6 +288,7 @@ def train(file: Path, scratch: Path) -> None:
     titan = get_titan()
     job = titan(file, scratch, titan.get_data_options(scratch))
     replaced = REPLACED_FOR_CPUS + job.replace_attention()
+    exchange_on_cpus()
     job.train()
     if int(os.environ["RANK"]) == 0:
         print(f"trained on {os.environ['WORLD_SIZE']} processes with torch {torch.__version__}; replaced: {replaced}")
