@@ -177,7 +177,7 @@ Advice Adviser::run() {
   bool isPipeline = advice.runnable.parallel.getPp() > 1;
   if (isPipeline && !before.empty() && advice.runnable.stageBoundaries != before)
     adaptations.push_back(
-        {{"stages that begin inside a block", "its pipelines are cut between blocks", "stages of whole blocks"},
+        {{"stages that begin inside a block", "Its pipelines are cut between blocks", "stages of whole blocks"},
          [this](Candidate &plan) { cutAtBlocks(plan, /*isEven=*/false); },
          [this](Candidate &plan) { cutAtBlocks(plan, /*isEven=*/true); }});
   for (const Adaptation &one : adaptations)

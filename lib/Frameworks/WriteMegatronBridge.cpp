@@ -55,47 +55,49 @@ namespace {
 /// A recipe for pre-training. Modules are those in megatron.bridge.recipes.
 struct Recipe {
   StringLiteral architecture;
-  int64_t hidden, blocks;
+  int64_t hidden, blocks, experts, vocabulary; ///< sizes that tell models of an architecture apart
   StringLiteral old, oldFunction; ///< module of v0.2, empty if it has none; functions end in _pretrain_config
   StringLiteral now, nowFunction; ///< module of v0.6; functions end in _config
 };
 } // namespace
 
 static constexpr Recipe kRecipes[] = {
-    {"DeepseekV2ForCausalLM", 2048, 27, "deepseek.deepseek_v2", "deepseek_v2_lite", "deepseek.h100.deepseek_v2",
-     "deepseek_v2_lite_pretrain_8gpu_h100_bf16"},
-    {"DeepseekV2ForCausalLM", 5120, 60, "deepseek.deepseek_v2", "deepseek_v2", "deepseek.h100.deepseek_v2",
+    {"DeepseekV2ForCausalLM", 2048, 27, 64, 102400, "deepseek.deepseek_v2", "deepseek_v2_lite",
+     "deepseek.h100.deepseek_v2", "deepseek_v2_lite_pretrain_8gpu_h100_bf16"},
+    {"DeepseekV2ForCausalLM", 5120, 60, 160, 102400, "deepseek.deepseek_v2", "deepseek_v2", "deepseek.h100.deepseek_v2",
      "deepseek_v2_pretrain_128gpu_h100_bf16"},
-    {"DeepseekV3ForCausalLM", 7168, 61, "deepseek.deepseek_v3", "deepseek_v3", "deepseek.h100.deepseek_v3",
+    {"DeepseekV3ForCausalLM", 7168, 61, 256, 129280, "deepseek.deepseek_v3", "deepseek_v3", "deepseek.h100.deepseek_v3",
      "deepseek_v3_pretrain_1024gpu_h100_bf16"},
-    {"DeepseekV3ForCausalLM", 2048, 27, "moonlight.moonlight_16b", "moonlight_16b", "moonlight.h100.moonlight_16b",
-     "moonlight_16b_pretrain_16gpu_h100_bf16"},
-    {"KimiK2ForCausalLM", 7168, 61, "", "", "kimi.h100.kimi_k2", "kimi_k2_pretrain_512gpu_h100_bf16"},
-    {"Glm4MoeForCausalLM", 5120, 92, "glm.glm45", "glm45_355b", "glm.h100.glm45",
+    {"DeepseekV3ForCausalLM", 2048, 27, 64, 163840, "moonlight.moonlight_16b", "moonlight_16b",
+     "moonlight.h100.moonlight_16b", "moonlight_16b_pretrain_16gpu_h100_bf16"},
+    {"DeepseekV3ForCausalLM", 7168, 61, 384, 163840, "", "", "kimi.h100.kimi_k2", "kimi_k2_pretrain_512gpu_h100_bf16"},
+    {"Glm4MoeForCausalLM", 5120, 92, 160, 151552, "glm.glm45", "glm45_355b", "glm.h100.glm45",
      "glm45_355b_pretrain_128gpu_h100_bf16"},
-    {"Glm4MoeForCausalLM", 4096, 46, "glm.glm45", "glm45_air_106b", "glm.h100.glm45",
+    {"Glm4MoeForCausalLM", 4096, 46, 128, 151552, "glm.glm45", "glm45_air_106b", "glm.h100.glm45",
      "glm45_air_106b_pretrain_32gpu_h100_bf16"},
-    {"GptOssForCausalLM", 2880, 24, "gpt_oss.gpt_oss", "gpt_oss_20b", "gpt_oss.h100.gpt_oss",
+    {"GptOssForCausalLM", 2880, 24, 32, 201088, "gpt_oss.gpt_oss", "gpt_oss_20b", "gpt_oss.h100.gpt_oss",
      "gpt_oss_20b_pretrain_16gpu_h100_bf16"},
-    {"GptOssForCausalLM", 2880, 36, "gpt_oss.gpt_oss", "gpt_oss_120b", "gpt_oss.h100.gpt_oss",
+    {"GptOssForCausalLM", 2880, 36, 128, 201088, "gpt_oss.gpt_oss", "gpt_oss_120b", "gpt_oss.h100.gpt_oss",
      "gpt_oss_120b_pretrain_64gpu_h100_bf16"},
-    {"LlamaForCausalLM", 4096, 32, "llama.llama3", "llama31_8b", "llama.h100.llama3",
+    {"LlamaForCausalLM", 4096, 32, 0, 128256, "llama.llama3", "llama31_8b", "llama.h100.llama3",
      "llama31_8b_pretrain_2gpu_h100_bf16"},
-    {"OlmoeForCausalLM", 2048, 16, "olmoe.olmoe_7b", "olmoe_7b", "olmoe.h100.olmoe_7b",
+    {"OlmoeForCausalLM", 2048, 16, 64, 50304, "olmoe.olmoe_7b", "olmoe_7b", "olmoe.h100.olmoe_7b",
      "olmoe_7b_pretrain_8gpu_h100_bf16"},
-    {"Qwen3ForCausalLM", 4096, 36, "qwen.qwen3", "qwen3_8b", "qwen.h100.qwen3", "qwen3_8b_pretrain_4gpu_h100_bf16"},
-    {"Qwen3MoeForCausalLM", 2048, 48, "qwen.qwen3_moe", "qwen3_30b_a3b", "qwen.h100.qwen3_moe",
+    {"Qwen3ForCausalLM", 4096, 36, 0, 151936, "qwen.qwen3", "qwen3_8b", "qwen.h100.qwen3",
+     "qwen3_8b_pretrain_4gpu_h100_bf16"},
+    {"Qwen3MoeForCausalLM", 2048, 48, 128, 151936, "qwen.qwen3_moe", "qwen3_30b_a3b", "qwen.h100.qwen3_moe",
      "qwen3_30b_a3b_pretrain_16gpu_h100_bf16"},
-    {"Qwen3MoeForCausalLM", 4096, 94, "qwen.qwen3_moe", "qwen3_235b_a22b", "qwen.h100.qwen3_moe",
+    {"Qwen3MoeForCausalLM", 4096, 94, 128, 151936, "qwen.qwen3_moe", "qwen3_235b_a22b", "qwen.h100.qwen3_moe",
      "qwen3_235b_a22b_pretrain_256gpu_h100_bf16"},
-    {"Qwen3NextForCausalLM", 2048, 48, "qwen.qwen3_next", "qwen3_next_80b_a3b", "qwen.h100.qwen3_next",
+    {"Qwen3NextForCausalLM", 2048, 48, 512, 151936, "qwen.qwen3_next", "qwen3_next_80b_a3b", "qwen.h100.qwen3_next",
      "qwen3_next_80b_a3b_pretrain_32gpu_h100_bf16"}};
 
 /// Names the recipe that describes the model, or says how to describe it without one.
 static void writeRecipe(const ModelConfig &model, bool isOld, llvm::raw_ostream &os) {
   const Recipe *recipe = llvm::find_if(kRecipes, [&](const Recipe &one) {
     return one.architecture == model.architecture && one.hidden == model.layer.hidden &&
-           one.blocks == static_cast<int64_t>(model.model->blocks.size()) && !(isOld && one.old.empty());
+           one.blocks == static_cast<int64_t>(model.model->blocks.size()) && one.experts == model.layer.experts &&
+           one.vocabulary == model.model->vocabulary && !(isOld && one.old.empty());
   });
   if (recipe == std::end(kRecipes)) {
     os << "# It has no recipe for this model, " << model.architecture << ". Take a recipe of a similar one, and set\n"

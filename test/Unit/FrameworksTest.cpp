@@ -223,6 +223,25 @@ INSTANTIATE_TEST_SUITE_P(Models, RoundTripTest, testing::ValuesIn(kModels), [](c
   return name;
 });
 
+/// Kimi-K2 has the architecture, the width and the blocks of DeepSeek-V3, and a recipe of its own.
+TEST(RecipeTest, ModelsOfOneArchitecture) {
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  context.loadDialect<MoeDialect>();
+  for (auto [name, minor, said] : {std::tuple("kimi-k2", 6, "import kimi_k2_pretrain_512gpu_h100_bf16_config"),
+                                   std::tuple("kimi-k2", 2, "It has no recipe for this model"),
+                                   std::tuple("deepseek-v3", 2, "import deepseek_v3_pretrain_config"),
+                                   std::tuple("moonlight-16b-a3b", 2, "import moonlight_16b_pretrain_config")}) {
+    PlannedJob job{readModel(name), {}, 4096, "bf16", "adam"};
+    Advice advice = makeAdvice(context, kShapes[0], job.model);
+    advice.target = {Framework::MegatronBridge, llvm::VersionTuple(0, minor)};
+    job.plan = advice.runnable;
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    writeArguments(advice, job, os);
+    EXPECT_NE(text.find(said), std::string::npos) << text;
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Plans that frameworks run
 //===----------------------------------------------------------------------===//
