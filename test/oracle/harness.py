@@ -5,6 +5,7 @@ import concurrent.futures
 import dataclasses
 import json
 import os
+import random
 import re
 import shlex
 import shutil
@@ -205,6 +206,7 @@ def add_arguments(parser):
     parser.add_argument("--bin", required=True, metavar="DIR", help="the folder of moe-compile and moe-run")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time (default 2)")
     parser.add_argument("--only", metavar="TEXT", help="only the cases whose name contains TEXT")
+    parser.add_argument("--fraction", type=float, default=1, metavar="F", help="run this part of the cases, always the same (default 1)")
     parser.add_argument("--backend", default="host", metavar="NAME",
                         help="run plans on this; on mpi the cases of 2 and 4 ranks, on cuda of one (default host)")
     parser.add_argument("--keep", metavar="DIR", help="keep every case's files here, not only those of failing ones")
@@ -243,6 +245,8 @@ def run_cases(cases, check, options):
     """
     cases = [(name, case) for name, case in cases
              if (not options.only or options.only in name) and runs_on(options.backend, name)]
+    draw = random.Random(1)
+    cases = [case for case in cases if draw.random() < options.fraction]
     if not cases:
         print("error: no case is selected", file=sys.stderr)
         return 2
