@@ -4,7 +4,7 @@
 # takes all models of share/models on three clusters (scripts/clients/plans.txt).
 # Usage: scripts/clients.sh megatron-lm --checkout=DIR [OPTION..] [NAME..]      parser, validation, models on the meta device
 #        scripts/clients.sh megatron-bridge [OPTION..] [NAME..]                 recipes, changed and validated
-#        scripts/clients.sh torchtitan [--step] FILE..                          keys, degrees, model, and a step over gloo
+#        scripts/clients.sh torchtitan [--step] [NAME..]                        keys, degrees, models, and a step over gloo
 #        scripts/clients.sh astra-sim PROGRAM build/dev/bin/moe-sim ARGUMENT..  a replay and a simulation of a step
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -3,13 +3,16 @@
 import argparse
 import importlib
 import logging
+import math
 import os
+import re
 import shlex
 import subprocess
 import typing
 import warnings
+from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 
 class Refused(Exception):
@@ -20,9 +23,11 @@ class NotChecked(Exception):
     """Why there is nothing to check: moe-plan has no plan, or the framework no such model."""
 
 
-def replace_device(major: int) -> None:
-    """Makes Megatron-LM believe in a device of this compute capability, and in Transformer Engine 2.10."""
+def replace_device(cluster: str) -> None:
+    """Makes Megatron-LM believe in a device of this cluster, and in Transformer Engine 2.10."""
     import torch
+
+    major = 10 if "b200" in cluster or "b300" in cluster else 9
 
     class Properties:
         name, total_memory, multi_processor_count, minor = f"NVIDIA {'B200' if major > 9 else 'H100'}", 80 << 30, 132, 0
@@ -50,9 +55,46 @@ def replace_device(major: int) -> None:
 
 def run_tool(binary: Path, *arguments: str) -> str:
     result = subprocess.run([str(binary), *arguments], capture_output=True, text=True)
+    if result.returncode < 0:
+        raise Refused(f"{binary.name} ended by signal {-result.returncode}")
     if result.returncode != 0:
         raise NotChecked(next((line for line in result.stderr.splitlines() if "error:" in line), result.stderr))
     return result.stdout
+
+
+def write_plan(options: argparse.Namespace, plan: list[str], framework: str) -> tuple[str, str]:
+    """The framework's file of a plan, and a remark. A plan that no rank has memory for is still a file to read."""
+    arguments = [*plan, f"--emit={framework}:{options.version}"]
+    try:
+        return run_tool(options.bin / "moe-plan", *arguments), ""
+    except NotChecked as error:
+        if "with a plan of at most" not in str(error):
+            raise
+    return run_tool(options.bin / "moe-plan", *arguments, "--memory-limit=1000TB"), " (needs more memory than a rank has)"
+
+
+def count_blocks(options: argparse.Namespace, plan: list[str]) -> tuple[list[int], int, int]:
+    """Parameters of each block of a plan's model, those before the blocks, and those behind them."""
+    changes = [argument for argument in plan if argument.startswith(("--layers=", "--vocab-size="))]
+    graph = run_tool(options.bin / "moe-import", plan[0], "--whole-model", *changes)
+    blocks: dict[int, int] = {}
+    first = last = 0
+    header = next(line for line in graph.splitlines() if "func.func @model" in line)
+    for shape, attributes in re.findall(r"%arg\d+: tensor<([\dx]+)x[a-z]+\d+> \{(.*?)\}(?=, %arg|\) ->)", header):
+        name = re.search(r'moe\.name = "([^"]+)"', attributes)
+        if not name or 'moe.role = "parameter"' not in attributes:
+            continue
+        size = math.prod(map(int, shape.split("x")))
+        block = re.match(r"layer(\d+)\.", name.group(1))
+        if block:
+            # Frameworks count it as a buffer.
+            if not name.group(1).endswith(".selection_bias"):
+                blocks[int(block.group(1))] = blocks.get(int(block.group(1)), 0) + size
+        elif re.match("embedding|positions", name.group(1)):
+            first += size
+        else:
+            last += size
+    return [blocks[index] for index in sorted(blocks)], first, last
 
 
 def add_options(parser: argparse.ArgumentParser, version: str) -> None:
@@ -75,6 +117,23 @@ def read_plans(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
             yield f"{name} {cluster}".strip(), words
 
 
+def check_all(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
+    """Runs the checks, prints a line for each, and returns the exit status."""
+    failed = passed = 0
+    for name, check in checks:
+        try:
+            said = check()
+            passed += 1
+        except NotChecked as error:
+            said = f"not checked: {error}"
+        except Refused as error:
+            failed += 1
+            said = f"FAILED: {error}"
+        print(f"{name}: {said}", flush=True)
+    print(f"{passed} pass, {failed} fail")
+    return 1 if failed else 0
+
+
 def check_plans(options: argparse.Namespace, check: Callable[[list[str], argparse.Namespace], str]) -> int:
     """Checks each plan, and returns the exit status."""
     # Python 3.11 lacks a decorator that newer versions of Megatron-LM import.
@@ -82,17 +141,4 @@ def check_plans(options: argparse.Namespace, check: Callable[[list[str], argpars
     os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "9.0")
     logging.disable(logging.ERROR)
     warnings.simplefilter("ignore")
-    failed = checked = 0
-    for name, plan in read_plans(options):
-        try:
-            replace_device(10 if "b200" in plan[2] or "b300" in plan[2] else 9)
-            said = check(plan, options)
-            checked += 1
-        except NotChecked as error:
-            said = f"not checked: {error}"
-        except Refused as error:
-            failed += 1
-            said = f"FAILED: {error}"
-        print(f"{name}: {said}", flush=True)
-    print(f"{checked} plans pass, {failed} fail")
-    return 1 if failed else 0
+    return check_all((name, partial(check, plan, options)) for name, plan in read_plans(options))

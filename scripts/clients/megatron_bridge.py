@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from common import NotChecked, Refused, add_options, check_plans, run_tool
+from common import NotChecked, Refused, add_options, check_plans, replace_device, write_plan
 
 REPLACED = """\
 Replaced: configurations of Hugging Face by those of --models, the properties of the device, and Transformer Engine's
@@ -78,7 +78,8 @@ def compare(cfg: Any, plan: dict[str, Any]) -> list[str]:
 
 
 def check(plan: list[str], options: argparse.Namespace) -> str:
-    text = run_tool(options.bin / "moe-plan", *plan, f"--emit=megatron-bridge:{options.version}")
+    replace_device(plan[2])
+    text, remark = write_plan(options, plan, "megatron-bridge")
     found = re.search(r"^#\s+from ([\w.]+) import (\w+)$", text, re.M)
     module, function = found.groups() if found else OTHER_RECIPES[options.version]
     from megatron.bridge.training.config import runtime_config_update
@@ -106,7 +107,7 @@ def check(plan: list[str], options: argparse.Namespace) -> str:
     wrong = compare(cfg, {"text": text})
     if wrong:
         raise Refused("after validation " + "; ".join(wrong))
-    return f"{function}{'' if found else ' with another model'}, validated"
+    return f"{function}{'' if found else ' with another model'}, validated{remark}"
 
 
 def main() -> int:

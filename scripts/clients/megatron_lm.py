@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from common import Refused, add_options, check_plans, run_tool
+from common import Refused, add_options, check_plans, count_blocks, replace_device, write_plan
 
 REPLACED = """\
 Replaced: the properties of the device, Transformer Engine's version (2.10) and its fused functions, and torch.distributed
@@ -83,6 +83,19 @@ def simplify(args: Any) -> None:
     args.no_persist_layer_norm, args.padded_vocab_size = True, args.vocab_size
 
 
+def accept_latent_attention() -> None:
+    """Lets Megatron-LM's own attention, which has no parameters, take the other sizes of latent attention's heads."""
+    from megatron.core.transformer.dot_product_attention import DotProductAttention
+
+    build = DotProductAttention.__init__
+    if build.__name__ != "build_any":
+
+        def build_any(self: Any, *args: Any, k_channels: Any = None, v_channels: Any = None, **options: Any) -> None:
+            build(self, *args, **options)
+
+        setattr(DotProductAttention, "__init__", build_any)
+
+
 def count_stages(args: Any) -> list[int]:
     """Parameters of each rank of the pipeline. A tied head is counted with the embedding alone."""
     import gpt_builders
@@ -92,6 +105,7 @@ def count_stages(args: Any) -> list[int]:
     from megatron.training.global_vars import set_args
 
     simplify(args)
+    accept_latent_attention()
     set_args(args)
     ranks, virtual = args.pipeline_model_parallel_size, args.virtual_pipeline_model_parallel_size
     counts = []
@@ -114,33 +128,8 @@ def count_stages(args: Any) -> list[int]:
     return counts
 
 
-def count_blocks(graph: str) -> tuple[list[int], int, int]:
-    """Parameters of each block of a graph, those before the blocks, and those behind them."""
-    blocks: dict[int, int] = {}
-    first = last = 0
-    header = next(line for line in graph.splitlines() if "func.func @model" in line)
-    for shape, attributes in re.findall(r"%arg\d+: tensor<([\dx]+)x[a-z]+\d+> \{(.*?)\}(?=, %arg|\) ->)", header):
-        name = re.search(r'moe\.name = "([^"]+)"', attributes)
-        if not name or 'moe.role = "parameter"' not in attributes:
-            continue
-        size = 1
-        for extent in shape.split("x"):
-            size *= int(extent)
-        block = re.match(r"layer(\d+)\.", name.group(1))
-        if block:
-            # Not a parameter of Megatron-LM, but a buffer.
-            if not name.group(1).endswith(".selection_bias"):
-                blocks[int(block.group(1))] = blocks.get(int(block.group(1)), 0) + size
-        elif re.match("embedding|positions", name.group(1)):
-            first += size
-        else:
-            last += size
-    return [blocks[index] for index in sorted(blocks)], first, last
-
-
-def expect_stages(graph: str, args: Any, layout: Any) -> list[int]:
-    """Parameters of each rank of the pipeline, from MoePlan's graph."""
-    blocks, first, last = count_blocks(graph)
+def expect_stages(blocks: list[int], first: int, last: int, args: Any, layout: Any) -> list[int]:
+    """Parameters of each rank of the pipeline, from those of MoePlan's graph."""
     ranks, virtual = args.pipeline_model_parallel_size, args.virtual_pipeline_model_parallel_size or 1
     if layout is None:
         sizes = [len(blocks) // (ranks * virtual)] * (ranks * virtual)
@@ -172,20 +161,22 @@ def print_flags() -> None:
 
 
 def check(plan: list[str], options: argparse.Namespace) -> str:
-    text = run_tool(options.bin / "moe-plan", *plan, f"--emit=megatron:{options.version}")
+    replace_device(plan[2])
+    text, remark = write_plan(options, plan, "megatron")
     gaps = re.findall(r"^# Not in this file: (.*)", text, re.M)
     args, config = validate(text, int(plan[1]))
     if not gaps or options.build_all:
-        layers = [argument for argument in plan if argument.startswith(("--layers=", "--vocab-size="))]
-        graph = run_tool(options.bin / "moe-import", plan[0], "--whole-model", *layers)
-        expected = expect_stages(graph, args, config.pipeline_model_parallel_layout)
-        found = count_stages(args)
+        expected = expect_stages(*count_blocks(options, plan), args, config.pipeline_model_parallel_layout)
+        try:
+            found = count_stages(args)
+        except Exception as error:
+            raise Refused(f"GPTModel: {type(error).__name__}: {error}") from error
         different = [(rank, a, b) for rank, (a, b) in enumerate(zip(found, expected)) if a != b]
         if different:
             rank, a, b = different[0]
             raise Refused(f"{len(different)} of {len(found)} ranks have other parameters: {a} on {rank}, not {b}")
-        return f"{len(found)} ranks, {sum(found) / 1e9:.3f} G parameters, all equal"
-    return "read; not built, since the file names gaps: " + "; ".join(gaps)
+        return f"{len(found)} ranks, {sum(found) / 1e9:.3f} G parameters, all equal{remark}"
+    return f"read{remark}; not built, since the file names gaps: " + "; ".join(gaps)
 
 
 def main() -> int:

@@ -1,30 +1,39 @@
 #!/usr/bin/env python3
-"""Runs job files of `moe-plan --emit=torchtitan` in an installed torchtitan, without a GPU.
+"""Gives plans to an installed torchtitan, as files of `moe-plan --emit=torchtitan`.
 
-usage: PYTHON torchtitan.py [--step] [--parameters=COUNT] FILE..
+Usage: torchtitan.py [--plans=FILE] [--bin=DIR] [--step] [NAME..]
+       torchtitan.py --job=FILE [--job=FILE..] [--step]
 
-PYTHON is the one that has torchtitan 0.2.1 (FILE is a .toml file) or 0.3.0 (FILE is a .py file). For each file, the
-script reports whether torchtitan reads its keys, accepts its degrees, builds the model on the meta device, and
-divides the model over the ranks of a fake process group. COUNT is MoePlan's number of parameters, for comparison.
---step starts a step on as many processes as the file has ranks, over gloo, and prints its error, or what was replaced.
+It needs no GPU, but a Python that has torchtitan 0.2.1 (files are .toml) or 0.3.0 (files are .py). A line of FILE has a
+name, `|` and arguments of moe-plan; --job names files that moe-plan has written. For each of them, torchtitan reads the
+keys, makes the meshes of the degrees, builds the model on the meta device, and divides it over the ranks of a fake
+process group. The model's parameters are compared with those of MoePlan's graph. --step also trains a step, on as many
+processes as the file has ranks, over gloo. The exit status is 1 if a check fails.
 """
+
 import argparse
 import importlib.metadata
+import importlib.util
 import json
+import multiprocessing
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import types
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable
+
+from common import NotChecked, Refused, add_options, check_all, check_plans, count_blocks, write_plan
 
 # The folder of this file would hide the package with its name.
 sys.path = [one for one in sys.path if Path(one or ".").resolve() != Path(__file__).resolve().parent]
 
 REPLACED_FOR_CPUS = ("the device type (cpu), the memory statistics of the device, the tokenizer and the data, all_to_all of lists, "
-                     "and FSDP's sums that divide first")
+                     "histograms of integers, kernels of Triton, and FSDP's sums that divide first")
 DEGREES = ["data_parallel_replicate_degree", "data_parallel_shard_degree", "context_parallel_degree",
            "tensor_parallel_degree", "pipeline_parallel_degree"]
 
@@ -48,6 +57,20 @@ def use_cpus() -> None:
         setattr(torch.cpu, name, function)
 
 
+class AbsentModule(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
+def replace_deep_ep() -> None:
+    """Lets torchtitan import DeepEP where it is not installed."""
+    if not importlib.util.find_spec("deep_ep"):
+        for name in ("deep_ep", "deep_ep.utils"):
+            sys.modules[name] = AbsentModule(name)
+
+
 def get_world(parallelism: Any) -> int:
     world = 1
     for name in DEGREES:
@@ -56,9 +79,14 @@ def get_world(parallelism: Any) -> int:
 
 
 def exchange_on_cpus() -> None:
-    """Exchanges lists as one tensor, since gloo's exchange of lists needs equal sizes."""
+    """Exchanges lists as one tensor, since gloo's exchange of lists needs equal sizes, and counts integers."""
     import torch
     import torch.distributed as dist
+
+    count_floats = torch.histc
+
+    def histc(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+        return count_floats(tensor.float(), *args, **options).to(tensor.dtype)
 
     def all_to_all(outputs: list[Any], inputs: list[Any], group: Any = None, async_op: bool = False) -> None:
         rows = [len(one) for one in outputs]
@@ -67,7 +95,8 @@ def exchange_on_cpus() -> None:
         for output, part in zip(outputs, joined.split(rows)):
             output.copy_(part)
 
-    dist.all_to_all = all_to_all
+    setattr(dist, "all_to_all", all_to_all)
+    setattr(torch, "histc", histc)
 
 
 def sum_on_cpus(trainer: Any) -> None:
@@ -131,8 +160,10 @@ class Titan2:
         return ", attention (SDPA)"
 
     def train(self) -> None:
+        from torchtitan.models.moe import kernels
         from torchtitan.train import Trainer
 
+        setattr(kernels, "fill_indices_wrapper", kernels.fill_indices_cpu)
         trainer = Trainer(self.config)
         sum_on_cpus(trainer)
         trainer.train()
@@ -210,47 +241,29 @@ def get_titan() -> type[Titan2] | type[Titan3]:
     return Titan2 if importlib.metadata.version("torchtitan").startswith("0.2.") else Titan3
 
 
-def report(what: str, action: Callable[[], str]) -> bool:
-    """Prints the result of a check, or the last line of its error."""
-    try:
-        print(f"  {what}: {action()}", flush=True)
-        return True
-    except Exception as error:  # torchtitan raises errors of many kinds
-        print(f"  {what}: FAILED: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
-        return False
-
-
-def check(file: Path, parameters: int) -> bool:
-    """Reads a file, and divides its model over a fake process group."""
+def check_file(file: Path, expected: int, gaps: list[str]) -> str:
+    """Reads a file, and divides its model over a fake process group. Compares parameters if `expected` is not 0."""
     import torch
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    found: dict[str, Any] = {}
-
-    def read() -> str:
-        found["job"] = get_titan()(file, Path(scratch), [])
-        return "torchtitan reads all"
-
-    def make_dims() -> str:
-        world = get_world(found["job"].parallelism)
-        torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=world)
-        found["dims"] = found["job"].make_dims()
-        found["dims"].build_mesh()
-        return f"fit {world} ranks"
-
-    def build() -> str:
-        found["model"] = found["job"].build()
-        count = sum(one.numel() for one in found["model"].parameters())
-        beside = f"; MoePlan counts {parameters:,}" if parameters else ""
-        return f"{count:,} parameters{beside}"
-
-    def divide() -> str:
-        found["job"].divide(found["model"], found["dims"])
-        return "torchtitan divides the model"
-
     with tempfile.TemporaryDirectory() as scratch:
-        steps = {"keys": read, "degrees": make_dims, "model": build, "parallelism": divide}
-        return all(report(name, action) for name, action in steps.items())
+        step = "keys"
+        try:
+            job = get_titan()(file, Path(scratch), [])
+            step, world = "degrees", get_world(job.parallelism)
+            torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=world)
+            dims = job.make_dims()
+            dims.build_mesh()
+            step, model = "model", job.build()
+            found = sum(one.numel() for one in model.parameters())
+            if expected and found != expected and not gaps:
+                raise ValueError(f"{found} parameters, not {expected}")
+            step = "parallelism"
+            job.divide(model, dims)
+        except Exception as error:  # torchtitan raises errors of many kinds.
+            raise Refused(f"{step}: {type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
+    compared = ", equal" if found == expected else f", not {expected / 1e9:.3f} G" if expected else ""
+    return f"divided over {world} ranks, {found / 1e9:.3f} G parameters{compared}" + "".join(f"; {gap}" for gap in gaps)
 
 
 def write_data(scratch: Path) -> None:
@@ -272,12 +285,12 @@ def start_step(file: Path, world: int) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         write_data(Path(scratch))
         command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={world}", __file__,
-                   f"--rank-in={scratch}", str(file)]
+                   f"--rank-in={scratch}", f"--job={file}"]
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     lines = (done.stdout + done.stderr).splitlines()
     if done.returncode:
         errors = [line.strip() for line in lines if re.match(r"\s*(\[rank\d+\]: *)?[\w.]+(Error|Exception): ", line)]
-        raise RuntimeError(errors[0] if errors else lines[-1])
+        raise Refused(f"step: {errors[0] if errors else lines[-1]}")
     return next(line for line in lines if line.startswith("trained"))
 
 
@@ -294,33 +307,49 @@ def train(file: Path, scratch: Path) -> None:
         print(f"trained on {os.environ['WORLD_SIZE']} processes with torch {torch.__version__}; replaced: {replaced}")
 
 
+def check_job(file: Path, expected: int, gaps: list[str], step: bool) -> str:
+    # A process has one process group. A child inherits the modules, which take seconds to import.
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        said = pool.apply(check_file, (file, expected, gaps))
+    if step:
+        with tempfile.TemporaryDirectory() as scratch:
+            world = get_world(get_titan()(file, Path(scratch), []).parallelism)
+        said += "; " + start_step(file, world)
+    return said
+
+
+def check(plan: list[str], options: argparse.Namespace) -> str:
+    text, remark = write_plan(options, plan, "torchtitan")
+    gaps = re.findall(r"^# Not in this file: (.*)", text, re.M)
+    refused = [gap for gap in gaps if "has no model" in gap] + re.findall(r"^# Left out: (.*): plan again with", text, re.M)
+    if refused:
+        raise NotChecked(f"the file says: {refused[0]}")
+    blocks, first, last = count_blocks(options, plan)
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / f"job.{'toml' if options.version == '0.2' else 'py'}"
+        file.write_text(text)
+        return check_job(file, sum(blocks) + first + last, gaps, options.step) + remark
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("--step", action="store_true")
-    parser.add_argument("--parameters", type=int, default=0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    version = ".".join(importlib.metadata.version("torchtitan").split(".")[:2])
+    parser.add_argument("--job", type=Path, action="append", default=[], help="file to check in the place of plans")
+    parser.add_argument("--step", action="store_true", help="train a step over gloo")
     parser.add_argument("--rank-in", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("files", nargs="+", type=Path)
+    add_options(parser, version)
     options = parser.parse_args()
     use_cpus()
     if options.rank_in:
-        train(options.files[0], options.rank_in)
+        train(options.job[0], options.rank_in)
         return 0
-    print(f"torchtitan {importlib.metadata.version('torchtitan')}, torch {importlib.metadata.version('torch')}")
-    failed = 0
-    # Children inherit the module, which takes seconds to import.
+    print(f"torchtitan {version}, torch {importlib.metadata.version('torch')}")
+    print("Replaced: the device type (cpu), torch.distributed by its fake backend, and DeepEP where it is missing.")
+    replace_deep_ep()
     importlib.import_module("torchtitan.train")
-    for file in options.files:
-        print(file, flush=True)
-        # A process has one process group.
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if check(file, options.parameters) else 1)
-        failed += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
-        if options.step:
-            with tempfile.TemporaryDirectory() as scratch:
-                world = get_world(get_titan()(file, Path(scratch), []).parallelism)
-            failed += not report("step", lambda: start_step(file, world))
-    return 1 if failed else 0
+    if options.job:
+        return check_all((str(job), partial(check_job, job, 0, [], options.step)) for job in options.job)
+    return check_plans(options, check)
 
 
 if __name__ == "__main__":
