@@ -163,7 +163,7 @@ def print_flags() -> None:
 def check(plan: list[str], options: argparse.Namespace) -> str:
     replace_device(plan[2])
     text, remark = write_plan(options, plan, "megatron")
-    gaps = re.findall(r"^# Not in this file: (.*)", text, re.M)
+    gaps = re.findall(r"^# Not in this file: (.*?)\.?$", text, re.M)
     args, config = validate(text, int(plan[1]))
     if not gaps or options.build_all:
         expected = expect_stages(*count_blocks(options, plan), args, config.pipeline_model_parallel_layout)
