@@ -92,7 +92,8 @@ def compare(family, parallel, schedule, verify, dtype, wrap=wrap_in_ddp):
 def check_families():
     for parallel, schedule, verify, families in CASES[SIZE]:
         for family in families:
-            for dtype in (torch.float64, torch.float32):
+            # With several ranks, float32 meets each schedule once.
+            for dtype in (torch.float64, torch.float32) if SIZE == 1 or family == families[0] else (torch.float64,):
                 worst = compare(family, parallel, schedule, verify, dtype)
                 if RANK == 0:
                     print(f"{SIZE} ranks, {parallel}, {schedule}, {family}, {dtype}: {worst:.1e}", flush=True)
