@@ -37,7 +37,8 @@ DEFAULTS = {
     ),
     "optimizer": dict(
         use_distributed_optimizer=False, overlap_param_gather=False, use_precision_aware_optimizer=False,
-        optimizer_cpu_offload=False,
+        optimizer_cpu_offload=False, main_grads_dtype=torch.float32, main_params_dtype=torch.float32,
+        exp_avg_dtype=torch.float32, exp_avg_sq_dtype=torch.float32,
     ),
     "dist": dict(use_megatron_fsdp=False, use_torch_fsdp2=False),
     "checkpoint": dict(ckpt_format="torch_dist"),
@@ -121,8 +122,9 @@ void mlir::moe::writeMegatronBridge(const Advice &advice, const PlannedJob &job,
   auto getBool = [&](StringRef flag) { return has(flag) ? "True" : "False"; };
   writeRecipe(job.model, /*isOld=*/advice.target.version < llvm::VersionTuple(0, 6), os);
   os << "# Call apply_plan() with its configuration before pretrain().\n"
+     << "import torch\n"
      << "from megatron.bridge.training.comm_overlap import CommOverlapConfig\n"
-     << (job.dtype == "f32" ? "import torch\nfrom megatron.bridge.training.mixed_precision import MixedPrecisionConfig"
+     << (job.dtype == "f32" ? "from megatron.bridge.training.mixed_precision import MixedPrecisionConfig"
                             : "from megatron.bridge.training.mixed_precision import get_mixed_precision_config")
      << "\n\n"
      << kDefaults << "    cfg.comm_overlap = CommOverlapConfig(\n"
