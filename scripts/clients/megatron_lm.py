@@ -84,8 +84,13 @@ def simplify(args: Any) -> None:
 
 
 def accept_latent_attention() -> None:
-    """Lets Megatron-LM's own attention, which has no parameters, take the other sizes of latent attention's heads."""
+    """Builds latent attention without Transformer Engine. The inner attention has no parameters, and ignores sizes of heads."""
+    from megatron.core.transformer import attention, multi_latent_attention
     from megatron.core.transformer.dot_product_attention import DotProductAttention
+
+    for module in (attention, multi_latent_attention):
+        if not isinstance(getattr(module, "TELinear", None), type):
+            setattr(module, "TELinear", type("TELinear", (), {}))
 
     build = DotProductAttention.__init__
     if build.__name__ != "build_any":
