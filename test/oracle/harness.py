@@ -243,10 +243,10 @@ def run_cases(cases, check, options):
 
     A case fails by raising. Its commands are printed and its folder is kept.
     """
-    cases = [(name, case) for name, case in cases
-             if (not options.only or options.only in name) and runs_on(options.backend, name)]
     draw = random.Random(1)
     cases = [case for case in cases if draw.random() < options.fraction]
+    cases = [(name, case) for name, case in cases
+             if (not options.only or options.only in name) and runs_on(options.backend, name)]
     if not cases:
         print("error: no case is selected", file=sys.stderr)
         return 2
