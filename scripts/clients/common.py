@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import typing
 import warnings
 from functools import partial
@@ -107,7 +108,12 @@ def add_options(parser: argparse.ArgumentParser, version: str) -> None:
 
 
 def read_plans(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
-    for line in options.plans.read_text().splitlines():
+    lines = options.plans.read_text().splitlines()
+    known = [line.partition("|")[0] for line in lines]
+    for name in options.names:
+        if name not in known:
+            sys.exit(f"error: expected names of plans in {options.plans}, but got '{name}'")
+    for line in lines:
         name, _, arguments = line.partition("|")
         if not arguments or (options.names and name not in options.names):
             continue
@@ -119,19 +125,20 @@ def read_plans(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
 
 def check_all(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
     """Runs the checks, prints a line for each, and returns the exit status."""
-    failed = passed = 0
+    failed = passed = unchecked = 0
     for name, check in checks:
         try:
             said = check()
             passed += 1
         except NotChecked as error:
+            unchecked += 1
             said = f"not checked: {error}"
         except Refused as error:
             failed += 1
             said = f"FAILED: {error}"
         print(f"{name}: {said}", flush=True)
-    print(f"{passed} pass, {failed} fail")
-    return 1 if failed else 0
+    print(f"{passed} pass, {failed} fail, {unchecked} not checked")
+    return 1 if failed or not passed else 0
 
 
 def check_plans(options: argparse.Namespace, check: Callable[[list[str], argparse.Namespace], str]) -> int:

@@ -6,7 +6,7 @@ Usage: megatron_bridge.py [--plans=FILE] [--version=0.6] [--bin=DIR] [--models=D
 It needs no GPU, but a Python that imports Megatron-Bridge. A line of FILE has a name, `|` and arguments of moe-plan. For
 each plan, the recipe that the file names makes a configuration, the file's function changes it, and Megatron-Bridge's
 runtime_config_update() applies precision and overlap, and validates it. Then the script compares the configuration with
-the plan once more. The exit status is 1 if a check fails.
+the plan once more. The exit status is 1 if a check fails, or if none passes.
 """
 
 import argparse

@@ -7,8 +7,8 @@ Usage: megatron_lm.py --checkout=DIR [--plans=FILE] [--version=0.19] [--bin=DIR]
 It needs no GPU, but a Python with PyTorch and with the packages that Megatron-LM imports. A line of FILE has a name, `|`
 and arguments of moe-plan. For each plan, Megatron-LM's own parser and validate_args() read the file. Then its
 TransformerConfig is built, and its GPTModel on the meta device, stage by stage. The parameters of each stage are
-compared with those of MoePlan's graph. The exit status is 1 if a check fails. --flags prints the parser's arguments, as
-test/Unit/Inputs/megatron-flags.tsv has them.
+compared with those of MoePlan's graph. The exit status is 1 if a check fails, or if none passes. --flags prints the
+parser's arguments, as test/Unit/Inputs/megatron-flags.tsv has them.
 """
 
 import argparse

@@ -8,7 +8,7 @@ It needs no GPU, but a Python that has torchtitan 0.2.1 (files are .toml) or 0.3
 name, `|` and arguments of moe-plan; --job names files that moe-plan has written. For each of them, torchtitan reads the
 keys, makes the meshes of the degrees, builds the model on the meta device, and divides it over the ranks of a fake
 process group. The model's parameters are compared with those of MoePlan's graph. --step also trains a step, on as many
-processes as the file has ranks, over gloo. The exit status is 1 if a check fails.
+processes as the file has ranks, over gloo. The exit status is 1 if a check fails, or if none passes.
 """
 
 import argparse
