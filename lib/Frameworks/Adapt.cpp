@@ -111,7 +111,7 @@ static std::string refuseOverlap(const Candidate &plan, bool hasExperts) {
   return "";
 }
 
-std::vector<Adaptation> mlir::moe::adaptToMegatron(const PlannedJob &job, const llvm::VersionTuple & /*version*/) {
+std::vector<Adaptation> mlir::moe::adaptToMegatron(const PlannedJob &job) {
   Adapter adapter(job);
   bool hasExperts = job.hasExperts();
   if (hasExperts)

@@ -16,7 +16,7 @@ struct Adaptation {
 };
 
 /// The adaptations of a plan, but for cuts inside blocks: each is for the plan that those before it leave.
-std::vector<Adaptation> adaptToMegatron(const PlannedJob &job, const llvm::VersionTuple &version);
+std::vector<Adaptation> adaptToMegatron(const PlannedJob &job);
 std::vector<Adaptation> adaptToTorchtitan(const PlannedJob &job, const llvm::VersionTuple &version);
 
 /// Parts of the model that arguments of Megatron-LM do not describe.

@@ -65,9 +65,12 @@ public:
     advice.target = target;
   }
 
-  Advice run();
+  /// Takes what is measured from `similar`, whose framework can run the same plans, unless it is null.
+  Advice run(const Advice *similar);
 
 private:
+  void adapt();
+  void findGaps();
   /// Moves the stage boundaries of `plan` to the nearest block boundaries, or divides blocks evenly. Returns the number
   /// of blocks of each stage; none without a pipeline.
   SmallVector<int64_t> cutAtBlocks(Candidate &plan, bool isEven) const;
@@ -149,6 +152,8 @@ void Adviser::measure(std::vector<Adaptation> adaptations) {
   advice.unknown = advice.runnable.reason;
 }
 
+static bool isTorchtitan(const FrameworkTarget &target) { return target.framework == Framework::Torchtitan; }
+
 /// Whether the arguments of the job's precision are those of `framework`.
 static bool runsPrecision(Framework framework, const PlannedJob &job) {
   Framework core = framework == Framework::MegatronBridge ? Framework::Megatron : framework;
@@ -163,10 +168,10 @@ static std::vector<std::string> findNewSettings(const Advice &advice, const Plan
   return removeNewSettings(groups, getCoreVersion(advice.target), job);
 }
 
-Advice Adviser::run() {
-  bool isTitan = advice.target.framework == Framework::Torchtitan;
+/// Leaves out what the framework lacks.
+void Adviser::adapt() {
   std::vector<Adaptation> adaptations =
-      isTitan ? adaptToTorchtitan(job, advice.target.version) : adaptToMegatron(job, advice.target.version);
+      isTorchtitan(advice.target) ? adaptToTorchtitan(job, advice.target.version) : adaptToMegatron(job);
   advice.runnable = job.plan;
   for (const Adaptation &one : adaptations)
     if (one.apply)
@@ -182,6 +187,15 @@ Advice Adviser::run() {
          [this](Candidate &plan) { cutAtBlocks(plan, /*isEven=*/true); }});
   for (const Adaptation &one : adaptations)
     advice.omissions.push_back(one.omission);
+  // The search has measured a plan of which nothing is left out.
+  if (!adaptations.empty() || advice.runnable.whole.seconds == 0)
+    measure(std::move(adaptations));
+  advice.isTooLarge = advice.runnable.getBytes() > getLimit();
+}
+
+/// Names what the file lacks of the model and of the plan.
+void Adviser::findGaps() {
+  bool isTitan = isTorchtitan(advice.target);
   // A recipe of Megatron-Bridge describes the model.
   if (advice.target.framework == Framework::Megatron)
     advice.modelGaps = findMegatronGaps(job.model);
@@ -191,18 +205,34 @@ Advice Adviser::run() {
   if (!job.precision.name.empty() && !runsPrecision(advice.target.framework, job))
     advice.modelGaps.push_back("products in " + job.precision.name + ", which is a precision of '" +
                                job.precisionFramework + "'");
-  // The search has measured a plan of which nothing is left out.
-  if (!adaptations.empty() || advice.runnable.whole.seconds == 0)
-    measure(std::move(adaptations));
-  advice.isTooLarge = advice.runnable.getBytes() > getLimit();
   if (!isTitan)
     llvm::append_range(advice.modelGaps, findNewSettings(advice, job));
+}
+
+Advice Adviser::run(const Advice *similar) {
+  if (similar) {
+    FrameworkTarget target = advice.target;
+    advice = *similar;
+    advice.target = target;
+    advice.modelGaps.clear();
+  } else {
+    adapt();
+  }
+  findGaps();
   return std::move(advice);
 }
 
-Advice mlir::moe::advise(const FrameworkTarget &target, const PlannedJob &job, const ModelSource &source,
-                         const PlanOptions &options) {
-  return Adviser(target, job, source, options).run();
+std::vector<Advice> mlir::moe::advise(ArrayRef<FrameworkTarget> targets, const PlannedJob &job,
+                                      const ModelSource &source, const PlanOptions &options) {
+  std::vector<Advice> all;
+  for (const FrameworkTarget &target : targets) {
+    // Megatron-Bridge runs Megatron's core, whose versions run the same plans.
+    auto similar = llvm::find_if(all, [&](const Advice &one) {
+      return one.target == target || (!isTorchtitan(one.target) && !isTorchtitan(target));
+    });
+    all.push_back(Adviser(target, job, source, options).run(similar == all.end() ? nullptr : &*similar));
+  }
+  return all;
 }
 
 //===----------------------------------------------------------------------===//

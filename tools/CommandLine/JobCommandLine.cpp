@@ -170,12 +170,6 @@ FailureOr<FrameworkAdvice> CompileCommandLine::advise(MLIRContext &context, cons
   advice.job.precisionFramework = search.options.cluster->framework;
   if (description)
     advice.job.arguments = description->getArguments(getUse());
-  for (const FrameworkTarget &target : targets) {
-    // It runs Megatron's core, whose advice is its own.
-    bool isKnown = target.framework == Framework::MegatronBridge && !advice.all.empty() &&
-                   advice.all.front().target.framework == Framework::Megatron;
-    advice.all.push_back(isKnown ? advice.all.front() : moe::advise(target, advice.job, search.source, search.options));
-    advice.all.back().target = target;
-  }
+  advice.all = moe::advise(targets, advice.job, search.source, search.options);
   return advice;
 }

@@ -27,41 +27,51 @@ static cl::opt<std::string> htmlFile("html", cl::desc("Write the reasons to this
                                      cl::value_desc("file"), cl::cat(category));
 
 namespace {
-/// Parser of NAME[:VERSION].
-class FrameworkParser : public NameParser<Framework> {
-public:
-  using NameParser::NameParser;
-
-  bool parse(cl::Option &option, StringRef name, StringRef text, Framework &value) {
-    auto [framework, number] = text.split(':');
-    if (NameParser::parse(option, name, framework, value))
-      return true;
-    version = FrameworkTarget::getDefault(value).version;
-    if (framework == text)
-      return false;
-    SmallVector<std::string> known;
-    for (const llvm::VersionTuple &one : getNames(value).versions) {
-      known.push_back((framework + ":" + one.getAsString()).str());
-      if (known.back() == text)
-        version = one;
-    }
-    SmallVector<StringRef> names(known.begin(), known.end());
-    return !llvm::is_contained(known, text) && option.error(describeUnknownName(text, names));
-  }
-
-  llvm::VersionTuple version; ///< version of the framework that was parsed last
+/// A framework, and the file for its arguments.
+struct EmittedFile {
+  static constexpr StringLiteral kName = "name[:version][=file]";
+  FrameworkTarget target;
+  std::string path;
+  /// Returns the mistake in `text`; empty if there is none.
+  std::string parse(StringRef text);
 };
+
+std::string EmittedFile::parse(StringRef text) {
+  auto [name, file] = text.split('=');
+  path = file.empty() ? "-" : file.str();
+  SmallVector<std::string> known;
+  for (const FrameworkTarget &one : getDefaultTargets()) {
+    const FrameworkNames &names = getNames(one.framework);
+    if (name == names.name)
+      target = one;
+    known.push_back(names.name.str());
+    for (const llvm::VersionTuple &version : names.versions) {
+      known.push_back((names.name + ":" + version.getAsString()).str());
+      if (name == known.back())
+        target = {one.framework, version};
+    }
+  }
+  if (llvm::is_contained(known, name))
+    return "";
+  StringRef framework = name.split(':').first;
+  bool isVersion = framework != name && llvm::is_contained(known, framework);
+  llvm::erase_if(known, [&](StringRef one) {
+    auto [other, version] = one.split(':');
+    return isVersion ? version.empty() || other != framework : !version.empty();
+  });
+  return describeUnknownName(name, SmallVector<StringRef>(known.begin(), known.end()));
+}
 } // namespace
 
-static cl::opt<Framework, false, FrameworkParser> emit(
-    "emit",
-    cl::desc("Print the plan as arguments of this framework, instead of the answer. Comments\n"
-             "   say what it cannot do of the plan, and what that costs. NAME:VERSION, as in\n"
-             "   megatron:0.16, writes for this version"),
-    cl::values(clEnumValN(Framework::Megatron, "megatron", "A flag of Megatron-LM on each line"),
-               clEnumValN(Framework::MegatronBridge, "megatron-bridge", "Python that changes a recipe's configuration"),
-               clEnumValN(Framework::Torchtitan, "torchtitan", "A job of torchtitan: Python, or a .toml file for 0.2")),
-    cl::cat(category));
+static cl::list<EmittedFile>
+    emit("emit",
+         cl::desc("Write the plan as arguments of this framework: megatron (a flag of Megatron-LM\n"
+                  "   on each line), megatron-bridge (Python that changes a recipe's configuration)\n"
+                  "   or torchtitan (a job: Python, or a .toml file for 0.2). Comments say what it\n"
+                  "   cannot do of the plan, and what that costs. megatron:0.16 is for this version,\n"
+                  "   megatron=FILE writes to this file. Without a file, the arguments are printed\n"
+                  "   instead of the answer. More than one --emit writes more than one file"),
+         cl::cat(category));
 
 /// Options of moe-compile that moe-plan takes as arguments instead.
 static constexpr StringLiteral argumentOptions[] = {"world", "cluster"};
@@ -135,29 +145,47 @@ static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSea
   return question;
 }
 
+static StringRef getJsonPath() { return jsonFile.empty() ? StringRef("-") : StringRef(jsonFile); }
+
+/// Returns how many files of frameworks are printed.
+static int64_t countPrinted() {
+  return llvm::count_if(emit, [](const EmittedFile &file) { return file.path == "-"; });
+}
+
 /// Refuses two reports on standard output, which would be no format at all.
 static LogicalResult checkOutputs(MLIRContext &context) {
-  if (emit.getNumOccurrences() && jsonFile.getNumOccurrences() && (jsonFile.empty() || jsonFile == "-"))
+  if (countPrinted() > 1)
+    return emitUsageError(context) << "expected --emit=NAME=FILE for all frameworks but one, which is printed";
+  if (countPrinted() > 0 && jsonFile.getNumOccurrences() && getJsonPath() == "-")
     return emitUsageError(context) << "expected --json=FILE with --emit, which prints to the standard output";
   return success();
 }
 
-static StringRef getJsonPath() { return jsonFile.empty() ? StringRef("-") : StringRef(jsonFile); }
-
 /// Frameworks that the outputs need.
 static SmallVector<FrameworkTarget> getTargets() {
-  bool isFull = jsonFile.getNumOccurrences() || !htmlFile.empty();
   SmallVector<FrameworkTarget> targets;
+  for (const EmittedFile &file : emit)
+    if (!llvm::is_contained(targets, file.target))
+      targets.push_back(file.target);
+  bool isFull = jsonFile.getNumOccurrences() || !htmlFile.empty();
   if (isFull && !compiling.isGraph() && compiling.isTraining())
-    targets = getDefaultTargets();
-  if (!emit.getNumOccurrences())
-    return targets;
-  FrameworkTarget emitted{emit, emit.getParser().version};
-  auto *same = llvm::find_if(targets, [](const FrameworkTarget &one) { return one.framework == emit; });
-  if (same == targets.end())
-    return {emitted};
-  *same = emitted;
+    for (const FrameworkTarget &one : getDefaultTargets())
+      if (llvm::none_of(emit, [&](const EmittedFile &file) { return file.target.framework == one.framework; }))
+        targets.push_back(one);
+  llvm::stable_sort(targets, [](const FrameworkTarget &one, const FrameworkTarget &other) {
+    return one.framework < other.framework;
+  });
   return targets;
+}
+
+static LogicalResult writeFrameworks(MLIRContext &context, const FrameworkAdvice &advice) {
+  for (const EmittedFile &file : emit) {
+    auto one = llvm::find_if(advice.all, [&](const Advice &advice) { return advice.target == file.target; });
+    if (failed(
+            writeFile(context, file.path, [&](llvm::raw_pwrite_stream &os) { writeArguments(*one, advice.job, os); })))
+      return failure();
+  }
+  return success();
 }
 
 /// Prints all to the terminal.
@@ -179,13 +207,10 @@ static LogicalResult writeAll(MLIRContext &context, const PlanQuestion &question
   PlanExplanation explanation{groups, std::nullopt, describeDefaultMaxLoad(chosen.maxLoad, chosen.parallel)};
   bool isJsonGiven = jsonFile.getNumOccurrences() > 0;
   StringRef jsonPath = getJsonPath();
-  if (emit.getNumOccurrences()) {
-    auto one = llvm::find_if(advice->all, [](const Advice &advice) { return advice.target.framework == emit; });
-    if (failed(writeFile(context, "-", [&](llvm::raw_pwrite_stream &os) { writeArguments(*one, advice->job, os); })))
-      return failure();
-  } else if (!isJsonGiven || jsonPath != "-") {
+  if (countPrinted() == 0 && (!isJsonGiven || jsonPath != "-"))
     printAll(explanation, question, chosen, parts);
-  }
+  if (!emit.empty() && failed(writeFrameworks(context, *advice)))
+    return failure();
   if (isJsonGiven && failed(writeFile(context, jsonPath, [&](llvm::raw_pwrite_stream &os) {
         llvm::raw_string_ostream why(parts.explanation), elsewhere(parts.frameworks);
         writeExplanation(explanation, &context, why);

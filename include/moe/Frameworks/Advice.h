@@ -29,6 +29,7 @@ struct FrameworkTarget {
   Framework framework = Framework::Megatron;
   llvm::VersionTuple version; ///< one of the framework's
 
+  bool operator==(const FrameworkTarget &) const = default;
   static FrameworkTarget getDefault(Framework framework) { return {framework, getNames(framework).versions.front()}; }
   /// Name of the version in the repository of the framework, as in "core_v0.19".
   std::string getTag() const { return getNames(framework).tagPrefix.str() + version.getAsString(); }
@@ -73,9 +74,10 @@ struct Advice {
   SmallVector<int64_t> stageBlocks; ///< blocks of each stage, in the order of stages; empty without a pipeline
 };
 
-/// Adapts a plan to `target`, and measures each omission's cost. `source` and `options` are those of its search.
-Advice advise(const FrameworkTarget &target, const PlannedJob &job, const ModelSource &source,
-              const PlanOptions &options);
+/// Adapts a plan to each of `targets`, and measures each omission's cost. `source` and `options` are those of its
+/// search.
+std::vector<Advice> advise(ArrayRef<FrameworkTarget> targets, const PlannedJob &job, const ModelSource &source,
+                           const PlanOptions &options);
 
 /// A plan in several frameworks.
 struct FrameworkAdvice {
