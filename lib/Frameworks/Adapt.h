@@ -53,6 +53,8 @@ std::vector<SettingGroup> getModelSettings(const ModelConfig &model, int64_t seq
 
 /// Version of Megatron-LM's core that reads the settings: the target's own, or that of its Megatron-Bridge.
 llvm::VersionTuple getCoreVersion(const FrameworkTarget &target);
+/// Parts of the model that `version` of Megatron's core computes in another way.
+std::vector<std::string> findVersionGaps(const ModelConfig &model, const llvm::VersionTuple &version);
 /// Removes settings that `version` does not have, and returns them with the version that has them.
 std::vector<std::string> removeNewSettings(std::vector<SettingGroup> &groups, const llvm::VersionTuple &version,
                                            const PlannedJob &job);

@@ -205,8 +205,10 @@ void Adviser::findGaps() {
   if (!job.precision.name.empty() && !runsPrecision(advice.target.framework, job))
     advice.modelGaps.push_back("products in " + job.precision.name + ", which is a precision of '" +
                                job.precisionFramework + "'");
-  if (!isTitan)
-    llvm::append_range(advice.modelGaps, findNewSettings(advice, job));
+  if (isTitan)
+    return;
+  llvm::append_range(advice.modelGaps, findVersionGaps(job.model, getCoreVersion(advice.target)));
+  llvm::append_range(advice.modelGaps, findNewSettings(advice, job));
 }
 
 Advice Adviser::run(const Advice *similar) {

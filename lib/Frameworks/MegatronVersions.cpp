@@ -35,6 +35,15 @@ VersionTuple mlir::moe::getCoreVersion(const FrameworkTarget &target) {
   return target.version;
 }
 
+std::vector<std::string> mlir::moe::findVersionGaps(const ModelConfig &model, const VersionTuple &version) {
+  const std::optional<LatentSpec> &latent = model.model->attention.latent;
+  // megatron/core/transformer/mla_qk_norm_config.py, _resolve_mla_qk_layernorm().
+  if (!latent || latent->queryRank > 0 || version < VersionTuple(0, 19))
+    return {};
+  return {"queries from a token without a norm of their own (--qk-layernorm, which the keys need, adds one since "
+          "core_v0.19)"};
+}
+
 std::vector<std::string> mlir::moe::removeNewSettings(std::vector<SettingGroup> &groups, const VersionTuple &version,
                                                       const PlannedJob &job) {
   std::vector<std::string> removed;

@@ -140,7 +140,8 @@ static void addRouter(SettingGroup &group, const LayerSpec &layer, const ModelSp
     group.add("moe-router-num-groups", layer.expertGroups);
     group.add("moe-router-group-topk", layer.topGroups);
   }
-  group.addIf(layer.selectionBias, "moe-router-enable-expert-bias");
+  // Megatron-LM refuses it with softmax: findMegatronGaps().
+  group.addIf(layer.selectionBias && layer.score == Score::sigmoid, "moe-router-enable-expert-bias");
   group.addIf(layer.weighInputs, "moe-apply-probs-on-input");
   bool isBalanced = model.routerLoss.isAdded && model.routerLoss.balance > 0;
   group.add("moe-router-load-balancing-type", isBalanced ? "aux_loss" : "none");
