@@ -210,7 +210,8 @@ class Packer:
         for library, place in libraries.items():
             self.copy(place, "lib", library)
         names = [f"{part}/{name}" for part in ("bin", "lib") for name in sorted(os.listdir(os.path.join(self.folder, part)))]
-        filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": XZ_DISTANCE}]
+        # The emulation stays on this machine, where time counts instead of bytes.
+        filters = [{"id": lzma.FILTER_LZMA2, "preset": 0 if self.emulated else 6, "dict_size": XZ_DISTANCE}]
         with lzma.open(self.path(stages.ARCHIVE), "wb", filters=filters) as file, tarfile.open(fileobj=file, mode="w") as tar:
             # Those with kernels follow each other.
             for name in sorted(names, key=lambda name: (re.search("cuda|ragged", name) is None, name)):
