@@ -40,7 +40,10 @@ def replace_configs(models: Path, name: str) -> None:
 
     text = json.loads((models / f"{name}.json").read_text())
     kind = {"kimi_k2": "deepseek_v3"}.get(text.get("model_type"), text.get("model_type"))
-    config = AutoConfig.for_model(kind, **{key: value for key, value in text.items() if key != "model_type"})
+    try:
+        config = AutoConfig.for_model(kind, **{key: value for key, value in text.items() if key != "model_type"})
+    except ValueError as error:
+        raise NotChecked(f"transformers {transformers.__version__} does not know the model type {kind}") from error
     config.architectures = text["architectures"]
     for owner in (AutoConfig, transformers.PretrainedConfig):
         setattr(owner, "from_pretrained", classmethod(lambda *_, **__: config))
