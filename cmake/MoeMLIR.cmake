@@ -1,5 +1,4 @@
-# Finds MLIR 19, and defines the functions that declare the compiler's libraries and tools. MLIR and LLVM are linked as
-# shared libraries everywhere. Archives would add a second copy of every static variable.
+# Finds MLIR 19, and defines the functions that declare the compiler's libraries and tools.
 find_package(MLIR 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/mlir)
 message(STATUS "MLIR ${LLVM_PACKAGE_VERSION} in ${MLIR_DIR}")
 set(MLIR_BINARY_DIR ${PROJECT_BINARY_DIR})
@@ -14,6 +13,26 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 include_directories(${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+# MLIR and LLVM: shared libraries, or archives for a program with the property MOE_ARCHIVES. Both together would have two
+# copies of every static variable, so all libraries of the compiler link this target alone.
+set(moe_archives)
+foreach(name ${MLIR_EXPORTED_TARGETS} ${LLVM_AVAILABLE_LIBS})
+  if(EXISTS ${LLVM_LIBRARY_DIR}/lib${name}.a)
+    list(APPEND moe_archives ${LLVM_LIBRARY_DIR}/lib${name}.a)
+  endif()
+endforeach()
+find_library(MOE_LLD_ELF liblldELF.a HINTS ${LLVM_LIBRARY_DIR} REQUIRED)
+find_library(MOE_LLD_COMMON liblldCommon.a HINTS ${LLVM_LIBRARY_DIR} REQUIRED)
+# LLVM and LLD compress with them.
+find_library(MOE_ZLIB libz.a REQUIRED)
+find_library(MOE_ZSTD libzstd.a REQUIRED)
+list(APPEND moe_archives ${MOE_ZLIB} ${MOE_ZSTD})
+add_library(MoeLLVM INTERFACE)
+target_link_libraries(MoeLLVM INTERFACE
+  "$<BUILD_INTERFACE:$<IF:$<BOOL:$<TARGET_PROPERTY:MOE_ARCHIVES>>,-Wl$<COMMA>--start-group;${moe_archives};-Wl$<COMMA>--end-group,MLIR;LLVM>>"
+  "$<INSTALL_INTERFACE:MLIR;LLVM>")
+install(TARGETS MoeLLVM EXPORT MoePlanCompilerTargets COMPONENT dev)
+
 separate_arguments(MOE_LLVM_DEFINITIONS NATIVE_COMMAND ${LLVM_DEFINITIONS})
 add_definitions(${MOE_LLVM_DEFINITIONS})
 
@@ -83,7 +102,7 @@ function(moe_add_library name)
   cmake_parse_arguments(ARG "INTERNAL" "" "LINK;DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cpp)
   add_library(${name} STATIC ${sources})
-  target_link_libraries(${name} PUBLIC ${ARG_LINK} MLIR LLVM)
+  target_link_libraries(${name} PUBLIC ${ARG_LINK} MoeLLVM)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
@@ -97,19 +116,29 @@ function(moe_add_library name)
   endif()
 endfunction()
 
-# moe_add_tool(NAME SOURCES file... [LINK target...]): an executable in bin/, with its help pages.
-function(moe_add_tool name)
+# moe_add_program(NAME SOURCES file... [LINK target...]): an executable of the compiler in bin/.
+function(moe_add_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} MoeLLVM)
   target_compile_options(${name} PRIVATE -fno-exceptions)
   target_compile_definitions(${name} PRIVATE MOE_VERSION="${PROJECT_VERSION}")
   moe_precompile(${name})
-  install(TARGETS ${name} RUNTIME DESTINATION bin COMPONENT compiler)
-  moe_add_help_pages(${name})
 endfunction()
 
-# Manual page and shell completions of a program, made from its --help.
+# moe_add_tool(NAME SOURCES file... [LINK target...]): a tool of the program moeplan (tools/moeplan). bin/NAME is a link.
+function(moe_add_tool name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name}-tool STATIC ${ARG_SOURCES})
+  target_link_libraries(${name}-tool PUBLIC ${ARG_LINK} MoeLLVM)
+  target_compile_options(${name}-tool PRIVATE -fno-exceptions)
+  target_compile_definitions(${name}-tool PRIVATE MOE_VERSION="${PROJECT_VERSION}")
+  moe_precompile(${name}-tool)
+  set_property(GLOBAL APPEND PROPERTY MOE_TOOLS ${name})
+endfunction()
+
+# moe_add_help_pages(NAME [PROGRAM]): manual page and shell completions of bin/NAME, made from its --help. bin/NAME is
+# built with the target PROGRAM, or is the target NAME.
 add_custom_target(moe-help-pages ALL)
 set(MOE_HELP_PAGES ${PROJECT_BINARY_DIR}/share)
 function(moe_add_help_pages tool)
@@ -119,9 +148,9 @@ function(moe_add_help_pages tool)
     ${MOE_HELP_PAGES}/zsh/site-functions/_${tool}
     ${MOE_HELP_PAGES}/fish/vendor_completions.d/${tool}.fish)
   add_custom_command(OUTPUT ${files}
-    COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tools/help_pages.py $<TARGET_FILE:${tool}> ${MOE_HELP_PAGES}
+    COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tools/help_pages.py ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${tool} ${MOE_HELP_PAGES}
             ${PROJECT_VERSION}
-    DEPENDS ${tool} ${PROJECT_SOURCE_DIR}/tools/help_pages.py)
+    DEPENDS ${tool} ${ARGN} ${PROJECT_SOURCE_DIR}/tools/help_pages.py)
   add_custom_target(${tool}-help-pages DEPENDS ${files})
   add_dependencies(moe-help-pages ${tool}-help-pages)
   set_property(GLOBAL APPEND PROPERTY MOE_PROGRAMS ${tool})

@@ -32,14 +32,13 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME moeplan)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SHLIBDEPS ON)
-# moe-compile links plans (lib/Target/Object.cpp). dpkg-shlibdeps finds LLVM in the folder of llvm-dev, which has no
-# package name for it.
-set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "binutils | lld-19 | lld, libllvm${LLVM_VERSION_MAJOR}")
+# dpkg-shlibdeps finds LLVM in the folder of llvm-dev, which has no package name for it.
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "libllvm${LLVM_VERSION_MAJOR}")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS "moeplan-dev, openmpi-bin")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME moeplan-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "moeplan (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libmlir-${LLVM_VERSION_MAJOR}-dev, libprotobuf-dev, protobuf-compiler, cmake")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libmlir-${LLVM_VERSION_MAJOR}-dev, liblld-${LLVM_VERSION_MAJOR}-dev, libprotobuf-dev, protobuf-compiler, cmake")
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME moeplan-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "moeplan (= ${PROJECT_VERSION})")
 

@@ -2,7 +2,7 @@
 
 moe_build_packages=(
   cmake g++ git ninja-build python3
-  libmlir-19-dev mlir-19-tools llvm-19-dev
+  libmlir-19-dev mlir-19-tools llvm-19-dev liblld-19-dev
   libcli11-dev libdnnl-dev libopenblas-pthread-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler
 )
 moe_test_packages=(

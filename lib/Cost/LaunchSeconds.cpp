@@ -301,7 +301,8 @@ Confidence CostModel::getConfidence(const Work &work) const {
     Confidence confidence = getMatrixConfidence(profile, work);
     const NarrowProduct *product = profile.precision.find(work.kernel, work.dtype, *work.cost);
     if (product && product->relativeError && confidence.relativeError)
-      confidence.relativeError = std::hypot(*confidence.relativeError, *product->relativeError);
+      confidence.relativeError = std::sqrt(*confidence.relativeError * *confidence.relativeError +
+                                           *product->relativeError * *product->relativeError);
     return confidence;
   }
   const KernelRate *kernel = work.cost->resource == Resource::Memory ? findKernel(state->kernels, work) : nullptr;

@@ -1,6 +1,8 @@
 //===- Object.cpp - from LLVM dialect to machine code ---------------------===//
 #include "moe/Target/Object.h"
 
+#include "lld/Common/CommonLinkerContext.h"
+#include "lld/Common/Driver.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -9,13 +11,17 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Program.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
+
+#include <mutex>
+
+LLD_HAS_DRIVER(elf)
 
 using namespace mlir;
 namespace sys = llvm::sys;
@@ -71,34 +77,43 @@ LogicalResult mlir::moe::emitObject(ModuleOp module, llvm::raw_pwrite_stream &os
   return success();
 }
 
-/// Path of the linker; empty after an error.
-static std::string findLinker(ModuleOp module) {
-  for (StringRef name : {"ld.lld-19", "ld.lld", "ld"})
-    if (llvm::ErrorOr<std::string> path = sys::findProgramByName(name))
-      return *path;
-  emitError(module.getLoc()) << "expected a linker, 'ld.lld-19', 'ld.lld' or 'ld', in PATH but found none";
-  return {};
-}
+namespace {
+/// Hides the options of this process while it exists. LLD sets all options of LLVM's command line to their defaults.
+class HiddenOptions {
+public:
+  HiddenOptions() { swap(); }
+  ~HiddenOptions() { swap(); }
 
-/// Links `object` to `output`. The linker's messages become the error.
+private:
+  void swap() {
+    llvm::cl::SubCommand &all = llvm::cl::SubCommand::getTopLevel();
+    std::swap(named, all.OptionsMap);
+    std::swap(positional, all.PositionalOpts);
+    std::swap(sinks, all.SinkOpts);
+    std::swap(rest, all.ConsumeAfterOpt);
+  }
+
+  decltype(llvm::cl::SubCommand::OptionsMap) named;
+  decltype(llvm::cl::SubCommand::PositionalOpts) positional;
+  decltype(llvm::cl::SubCommand::SinkOpts) sinks;
+  llvm::cl::Option *rest = nullptr;
+};
+} // namespace
+
+/// Links `object` to `output` by LLD. Its messages become the error.
 static LogicalResult link(ModuleOp module, StringRef object, StringRef output) {
-  std::string linker = findLinker(module);
-  if (linker.empty())
-    return failure();
-  SmallString<128> log;
-  if (std::error_code error = sys::fs::createTemporaryFile("moeplan", "log", log))
-    return emitError(module.getLoc()) << "cannot write a temporary file: " << error.message();
-  auto removeLog = llvm::make_scope_exit([&] { sys::fs::remove(log); });
-  std::string message;
-  StringRef arguments[] = {linker, "-shared", "-s", "-o", output, object};
-  std::optional<StringRef> redirects[] = {StringRef(), StringRef(log), StringRef(log)};
-  int status = sys::ExecuteAndWait(linker, arguments, std::nullopt, redirects, 0, 0, &message);
-  if (status == 0)
+  std::string from = object.str(), to = output.str(), messages;
+  llvm::raw_string_ostream os(messages);
+  const char *arguments[] = {"ld.lld", "-shared", "-s", "--threads=1", "-o", to.c_str(), from.c_str()};
+  // LLD has one context in a process.
+  static std::mutex oneAtATime;
+  std::scoped_lock lock(oneAtATime);
+  HiddenOptions hidden;
+  bool isLinked = lld::elf::link(arguments, os, os, /*exitEarly=*/false, /*disableOutput=*/false);
+  lld::CommonLinkerContext::destroy();
+  if (isLinked)
     return success();
-  if (auto text = llvm::MemoryBuffer::getFile(log))
-    message += (*text)->getBuffer();
-  return emitError(module.getLoc()) << "'" << linker << "' failed with status " << status << ": "
-                                    << StringRef(message).trim();
+  return emitError(module.getLoc()) << "the linker failed: " << StringRef(messages).trim();
 }
 
 /// Writes the object file of `module` to a new temporary file.

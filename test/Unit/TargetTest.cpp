@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 
 #include <dlfcn.h>
@@ -51,7 +52,11 @@ constexpr const char *kLibrary = R"mlir(
 /// A library exports the symbols of the runtime, and no temporary file stays in its folder.
 TEST_F(TargetTest, SharedLibraryLoads) {
   auto module = parse(kLibrary);
+  // The linker's own options do not change those of this process.
+  llvm::cl::opt<std::string> option("moe-target-test", llvm::cl::init("default"));
+  option = "given";
   ASSERT_TRUE(succeeded(moe::emitSharedLibrary(*module, path("plan.so"))));
+  EXPECT_EQ(option.getValue(), "given");
   EXPECT_EQ(countFiles(), 1);
   void *library = dlopen(path("plan.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();

@@ -5,6 +5,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SHA256.h"
 
+#include "../Tools.h"
 #include "CompileCommandLine.h"
 #include "RoutingCommandLine.h"
 #include "moe/Conversion/Variants.h"
@@ -29,61 +30,62 @@ namespace {
 enum class Emit { L0, Spmd, Plan, LLVM, Object, SharedLibrary };
 } // namespace
 
-static cl::OptionCategory category("moe-compile options");
-static cl::OptionCategory
-    passCategory("MLIR options", "Options of MLIR itself. They concern the passes that make the plan that is written");
+namespace {
+/// The options. They exist only while this tool runs, since one program has several tools.
+struct Options {
+  cl::OptionCategory category{"moe-compile options"};
+  cl::OptionCategory passCategory{"MLIR options",
+                                  "Options of MLIR itself. They concern the passes that make the plan that is written"};
+  CompileCommandLine compiling{category};
+  RoutingCommandLine routingOptions{category};
+  cl::opt<std::string> output{"o",
+                              cl::desc("Output file; - means standard output. A plan .so needs a file. Default: -"),
+                              cl::value_desc("file"), cl::init("-"), cl::cat(category)};
+  cl::opt<Emit, false, NameParser<Emit>> emit{
+      "emit", cl::desc("Form of the output. Default: so"), cl::init(Emit::SharedLibrary),
+      cl::values(
+          clEnumValN(Emit::L0, "l0", "The model graph, before it is divided over ranks"),
+          clEnumValN(Emit::Spmd, "spmd", "The rank program and the reference. moe-compile takes this as input, too"),
+          clEnumValN(Emit::Plan, "plan", "The plan as text"), clEnumValN(Emit::LLVM, "llvm", "The plan as LLVM IR"),
+          clEnumValN(Emit::Object, "obj", "The plan as an object file"),
+          clEnumValN(Emit::SharedLibrary, "so", "The plan as a shared library, which moe-run runs")),
+      cl::cat(category)};
+  cl::opt<bool> halves{"halves",
+                       cl::desc("Make a forward and a backward that a training loop of your own calls, as the\n"
+                                "   Python package moeplan.torch does. Default: off, one program of a step"),
+                       cl::Hidden, cl::cat(category)};
+  cl::opt<bool> digest{"digest",
+                       cl::desc("Also write the SHA-256 of the plan .so to FILE.sha256. moe-run compares it\n"
+                                "   before it loads the plan. Default: off"),
+                       cl::Hidden, cl::cat(category)};
+  cl::list<std::string> reports{
+      "report",
+      cl::desc("Write a report of the plan to this file: JSON if the name ends in .json,\n"
+               "   otherwise tables; - means standard output. May be repeated. Default: no report"),
+      cl::value_desc("file"), cl::cat(category)};
+  cl::list<std::string> explanations{
+      "explain",
+      cl::desc("Write to this file why --schedule=auto or --parallel=auto made its choice:\n"
+               "   JSON if the name ends in .json, a page if in .html, otherwise text; - means\n"
+               "   standard output. May be repeated. Default: no explanation"),
+      cl::value_desc("file"), cl::cat(category)};
+  cl::opt<std::string> proof{
+      "prove", cl::ValueOptional,
+      cl::desc("Prove that the plan computes its model, and write what was proved to this file:\n"
+               "   JSON if the name ends in .json, otherwise text. The model is made as small as its\n"
+               "   groups allow, compiled in the same way and run in exact arithmetic. Without a\n"
+               "   file, or with -, to standard output. No other output is needed then. The exit\n"
+               "   status is 1 if the plan is wrong, or not proved. Default: off"),
+      cl::value_desc("file"), cl::cat(category)};
+  cl::opt<bool> printPipeline{"print-pipeline",
+                              cl::desc("Compile, but print the passes that make the plan and write no plan. A line\n"
+                                       "   `stage: pipeline` stands for each stage; moe-opt takes the pipeline as\n"
+                                       "   --pass-pipeline. Default: off"),
+                              cl::Hidden, cl::cat(category)};
+};
+} // namespace
 
-static CompileCommandLine compiling(category);
-static RoutingCommandLine routingOptions(category);
-static cl::opt<std::string>
-    output("o", cl::desc("Output file; - means standard output. A plan .so needs a file. Default: -"),
-           cl::value_desc("file"), cl::init("-"), cl::cat(category));
-static cl::opt<Emit, false, NameParser<Emit>>
-    emit("emit", cl::desc("Form of the output. Default: so"), cl::init(Emit::SharedLibrary),
-         cl::values(clEnumValN(Emit::L0, "l0", "The model graph, before it is divided over ranks"),
-                    clEnumValN(Emit::Spmd, "spmd",
-                               "The rank program and the reference. moe-compile takes this as input, too"),
-                    clEnumValN(Emit::Plan, "plan", "The plan as text"),
-                    clEnumValN(Emit::LLVM, "llvm", "The plan as LLVM IR"),
-                    clEnumValN(Emit::Object, "obj", "The plan as an object file"),
-                    clEnumValN(Emit::SharedLibrary, "so", "The plan as a shared library, which moe-run runs")),
-         cl::cat(category));
-static cl::opt<bool> halves("halves",
-                            cl::desc("Make a forward and a backward that a training loop of your own calls, as the\n"
-                                     "   Python package moeplan.torch does. Default: off, one program of a step"),
-                            cl::Hidden, cl::cat(category));
-static cl::opt<bool> digest("digest",
-                            cl::desc("Also write the SHA-256 of the plan .so to FILE.sha256. moe-run compares it\n"
-                                     "   before it loads the plan. Default: off"),
-                            cl::Hidden, cl::cat(category));
-static cl::list<std::string>
-    reports("report",
-            cl::desc("Write a report of the plan to this file: JSON if the name ends in .json,\n"
-                     "   otherwise tables; - means standard output. May be repeated. Default: no report"),
-            cl::value_desc("file"), cl::cat(category));
-
-static cl::list<std::string>
-    explanations("explain",
-                 cl::desc("Write to this file why --schedule=auto or --parallel=auto made its choice:\n"
-                          "   JSON if the name ends in .json, a page if in .html, otherwise text; - means\n"
-                          "   standard output. May be repeated. Default: no explanation"),
-                 cl::value_desc("file"), cl::cat(category));
-
-static cl::opt<std::string>
-    proof("prove", cl::ValueOptional,
-          cl::desc("Prove that the plan computes its model, and write what was proved to this file:\n"
-                   "   JSON if the name ends in .json, otherwise text. The model is made as small as its\n"
-                   "   groups allow, compiled in the same way and run in exact arithmetic. Without a\n"
-                   "   file, or with -, to standard output. No other output is needed then. The exit\n"
-                   "   status is 1 if the plan is wrong, or not proved. Default: off"),
-          cl::value_desc("file"), cl::cat(category));
-
-static cl::opt<bool>
-    printPipeline("print-pipeline",
-                  cl::desc("Compile, but print the passes that make the plan and write no plan. A line\n"
-                           "   `stage: pipeline` stands for each stage; moe-opt takes the pipeline as\n"
-                           "   --pass-pipeline. Default: off"),
-                  cl::Hidden, cl::cat(category));
+static Options *given = nullptr;
 
 static bool isJson(StringRef path) { return path.ends_with(".json"); }
 
@@ -100,30 +102,30 @@ static LogicalResult writeDigest(MLIRContext &context, StringRef path) {
 
 static LogicalResult writeModule(ModuleOp module) {
   MLIRContext &context = *module.getContext();
-  switch (emit) {
+  switch (given->emit) {
   case Emit::L0:
   case Emit::Spmd:
   case Emit::Plan:
-    return writeFile(context, output, [&](llvm::raw_pwrite_stream &os) {
+    return writeFile(context, given->output, [&](llvm::raw_pwrite_stream &os) {
       module.print(os);
       os << "\n";
     });
   case Emit::LLVM:
-    return writeFile(context, output, [&](llvm::raw_pwrite_stream &os) { return emitLLVMIR(module, os); });
+    return writeFile(context, given->output, [&](llvm::raw_pwrite_stream &os) { return emitLLVMIR(module, os); });
   case Emit::Object:
     return writeFile(
-        context, output, [&](llvm::raw_pwrite_stream &os) { return emitObject(module, os); }, /*isBinary=*/true);
+        context, given->output, [&](llvm::raw_pwrite_stream &os) { return emitObject(module, os); }, /*isBinary=*/true);
   case Emit::SharedLibrary:
-    if (failed(emitSharedLibrary(module, output)))
+    if (failed(emitSharedLibrary(module, given->output)))
       return failure();
-    return digest ? writeDigest(context, output) : success();
+    return given->digest ? writeDigest(context, given->output) : success();
   }
   llvm_unreachable("all kinds of output are handled");
 }
 
 /// Writes a report of a plan of one shape. Figures that the profile lacks leave the prediction out, with a reason.
 static LogicalResult printReport(ModuleOp plan, const ClusterProfile &cluster, bool asJson, llvm::raw_ostream &os) {
-  llvm::Expected<Prediction> prediction = predict(plan, compiling.getInput(), cluster);
+  llvm::Expected<Prediction> prediction = predict(plan, given->compiling.getInput(), cluster);
   std::string reason = prediction ? "" : llvm::toString(prediction.takeError());
   if (!reason.empty())
     emitWarning(UnknownLoc::get(plan.getContext())) << "no prediction: " << reason;
@@ -189,7 +191,7 @@ static LogicalResult printReports(ArrayRef<ModuleOp> variants, const ClusterProf
 }
 
 static LogicalResult writeReport(ModuleOp plan, const ClusterProfile &cluster, StringRef path) {
-  if (emit == Emit::Spmd)
+  if (given->emit == Emit::Spmd)
     return plan.emitError() << "--report needs a plan: --emit=spmd makes none";
   SmallVector<ModuleOp> variants = plan::getVariants(plan);
   return writeFile(*plan.getContext(), path, [&](llvm::raw_pwrite_stream &os) {
@@ -221,13 +223,14 @@ static void writeJsonExplanations(ArrayRef<PlanExplanation> plans, MLIRContext *
 static FailureOr<std::optional<FrameworkAdvice>> findAdvice(ModuleOp module, Session &session,
                                                             const PlanOptions &options) {
   std::optional<GroupsExplanation> groups = getGroupsExplanation(module);
-  if (!groups || compiling.isGraph() || !isGiven("whole-model") || !options.train)
+  if (!groups || given->compiling.isGraph() || !isGiven("whole-model") || !options.train)
     return std::optional<FrameworkAdvice>();
   MLIRContext &context = *module.getContext();
-  FailureOr<ParallelSearchInput> search = compiling.getSearch(session, options);
+  FailureOr<ParallelSearchInput> search = given->compiling.getSearch(session, options);
   if (failed(search) || !groups->getChosen())
     return failure();
-  FailureOr<FrameworkAdvice> advice = compiling.advise(context, *search, *groups->getChosen(), getDefaultTargets());
+  FailureOr<FrameworkAdvice> advice =
+      given->compiling.advise(context, *search, *groups->getChosen(), getDefaultTargets());
   return failed(advice) ? FailureOr<std::optional<FrameworkAdvice>>(failure()) : std::optional(std::move(*advice));
 }
 
@@ -246,8 +249,8 @@ static LogicalResult writeExplanations(ModuleOp module, const ClusterProfile &cl
               "chosen";
   return writeFile(*context, file, [&](llvm::raw_pwrite_stream &os) {
     if (file.ends_with(".html"))
-      return writeExplanationPage(command, compiling.getInput(), cluster, plans, advice ? &*advice : nullptr, context,
-                                  os);
+      return writeExplanationPage(command, given->compiling.getInput(), cluster, plans, advice ? &*advice : nullptr,
+                                  context, os);
     if (isJson(file))
       writeJsonExplanations(plans, context, os);
     else
@@ -262,7 +265,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileShapes(Session &session, ArrayRef
                                                       const PlanOptions &options) {
   OwningOpRef<ModuleOp> merged = ModuleOp::create(UnknownLoc::get(&session.context));
   for (ImportShape shape : shapes) {
-    FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(session, {options.parallel.getDp()}, shape);
+    FailureOr<OwningOpRef<ModuleOp>> graph = given->compiling.readModule(session, {options.parallel.getDp()}, shape);
     if (failed(graph))
       return failure();
     if (merged->getBody()->empty()) {
@@ -297,38 +300,39 @@ static FailureOr<OwningOpRef<ModuleOp>> makeHalves(ModuleOp module, const PlanOp
 
 /// Refuses options that a rank program or a plan has already decided. The others concern later stages.
 static LogicalResult checkSpmdOptions(MLIRContext &context, StringRef what) {
-  if (emit == Emit::L0 || (emit == Emit::Spmd && what == "plan"))
+  if (given->emit == Emit::L0 || (given->emit == Emit::Spmd && what == "plan"))
     return emitUsageError(context) << "expected --emit=" << (what == "plan" ? "" : "spmd, ")
-                                   << "plan, llvm, obj or so with '" << compiling.getInput() << "', which is already a "
-                                   << what;
+                                   << "plan, llvm, obj or so with '" << given->compiling.getInput()
+                                   << "', which is already a " << what;
   static constexpr StringLiteral behind[] = {"cluster", "digest",         "emit",  "explain",   "num-threads", "o",
                                              "order",   "print-pipeline", "prove", "reference", "report"};
   for (const auto &option : cl::getRegisteredOptions())
-    if (option.getValue()->getNumOccurrences() > 0 && llvm::is_contained(option.getValue()->Categories, &category) &&
+    if (option.getValue()->getNumOccurrences() > 0 &&
+        llvm::is_contained(option.getValue()->Categories, &given->category) &&
         !llvm::is_contained(behind, option.getKey()))
       return emitUsageError(context) << "expected --" << option.getKey() << " with a model only: '"
-                                     << compiling.getInput() << "' is a " << what
+                                     << given->compiling.getInput() << "' is a " << what
                                      << ", in which this is fixed; leave the option out";
   return success();
 }
 
 /// Compiles the input to the stage that --emit asks for, or to the plan before it.
 static FailureOr<OwningOpRef<ModuleOp>> compileInput(Session &session, const PlanOptions &options) {
-  if (compiling.isOpen()) {
-    if (emit == Emit::L0 || emit == Emit::Spmd)
+  if (given->compiling.isOpen()) {
+    if (given->emit == Emit::L0 || given->emit == Emit::Spmd)
       return emitUsageError(session.context) << "expected --emit=plan, llvm, obj or so with --parallel=auto";
-    return compiling.compileAuto(session, options);
+    return given->compiling.compileAuto(session, options);
   }
-  FailureOr<SmallVector<ImportShape>> shapes = compiling.getShapes();
+  FailureOr<SmallVector<ImportShape>> shapes = given->compiling.getShapes();
   if (failed(shapes))
     return failure();
   if (shapes->size() > 1) {
-    if (emit == Emit::L0 || emit == Emit::Spmd)
+    if (given->emit == Emit::L0 || given->emit == Emit::Spmd)
       return emitUsageError(session.context) << "expected one --batch and one --seq with --emit=l0 or spmd but got "
                                              << shapes->size() << " shapes; plan, llvm, obj and so hold several";
     return compileShapes(session, *shapes, options);
   }
-  FailureOr<OwningOpRef<ModuleOp>> graph = compiling.readModule(session, {options.parallel.getDp()});
+  FailureOr<OwningOpRef<ModuleOp>> graph = given->compiling.readModule(session, {options.parallel.getDp()});
   if (failed(graph))
     return failure();
   if (isSpmdProgram(**graph)) {
@@ -341,7 +345,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileInput(Session &session, const Pla
       return failure();
     return graph;
   }
-  if (emit == Emit::L0)
+  if (given->emit == Emit::L0)
     return graph;
   warnOfNoExperts(**graph, options);
   noteAuxiliaryLoss(**graph, options);
@@ -351,7 +355,7 @@ static FailureOr<OwningOpRef<ModuleOp>> compileInput(Session &session, const Pla
 /// Checks --halves, which divides one step of layers.
 static LogicalResult checkHalves(MLIRContext &context, const PlanOptions &options) {
   auto emitError = [&] { return emitUsageError(context); };
-  if (emit == Emit::L0 || emit == Emit::Spmd)
+  if (given->emit == Emit::L0 || given->emit == Emit::Spmd)
     return emitError() << "expected --emit=plan, llvm, obj or so with --halves";
   if (options.parallel.getPp() > 1 || options.optimizer || options.microBatches > 1 || !options.train)
     return emitError() << "--halves cannot be combined with a pipeline, an optimizer, --micro-batches or "
@@ -361,23 +365,23 @@ static LogicalResult checkHalves(MLIRContext &context, const PlanOptions &option
 
 /// Sets `isProved` if the plan computes its model, and writes the verdict for --prove.
 static LogicalResult prove(ModuleOp plan, Session &session, const PlanOptions &options, bool &isProved) {
-  FailureOr<SmallVector<Proof>> proofs = proveResults(plan, compiling, options, session);
+  FailureOr<SmallVector<Proof>> proofs = proveResults(plan, given->compiling, options, session);
   if (failed(proofs))
     return failure();
   isProved = llvm::all_of(*proofs, [](const Proof &one) { return one.failures.empty(); });
-  return writeFile(*plan.getContext(), proof.empty() ? StringRef("-") : StringRef(proof),
-                   [&](llvm::raw_pwrite_stream &os) { writeProofs(*proofs, isJson(proof), os); });
+  return writeFile(*plan.getContext(), given->proof.empty() ? StringRef("-") : StringRef(given->proof),
+                   [&](llvm::raw_pwrite_stream &os) { writeProofs(*proofs, isJson(given->proof), os); });
 }
 
 /// Checks --print-pipeline, which writes nothing else.
 static LogicalResult checkPrintPipeline(MLIRContext &context) {
   // std::addressof gives the option, since the `&` of a list gives its values.
-  for (const cl::Option *other : std::initializer_list<const cl::Option *>{&output, std::addressof(reports),
-                                                                           std::addressof(explanations), &digest})
+  for (const cl::Option *other : std::initializer_list<const cl::Option *>{
+           &given->output, std::addressof(given->reports), std::addressof(given->explanations), &given->digest})
     if (other->getNumOccurrences() > 0)
       return emitUsageError(context) << "--print-pipeline cannot be combined with '" << other->ArgStr
                                      << "': it prints the passes and writes nothing else";
-  if (emit == Emit::L0)
+  if (given->emit == Emit::L0)
     return emitUsageError(context)
            << "expected --emit=spmd, plan, llvm, obj or so with --print-pipeline: no pass makes the model graph";
   return success();
@@ -387,91 +391,93 @@ static LogicalResult checkPrintPipeline(MLIRContext &context) {
 static LogicalResult run(Session &session, bool &isProved) {
   MLIRContext &context = session.context;
   PassWatcher watcher(context);
-  if (printPipeline)
+  if (given->printPipeline)
     watcher.printPipelines();
-  if (printPipeline && failed(checkPrintPipeline(context)))
+  if (given->printPipeline && failed(checkPrintPipeline(context)))
     return failure();
-  if (emit != Emit::SharedLibrary && digest)
+  if (given->emit != Emit::SharedLibrary && given->digest)
     return emitUsageError(context) << "--digest needs a plan .so, but --emit asks for another form; use --emit=so";
-  if (failed(compiling.takeJob(context)))
+  if (failed(given->compiling.takeJob(context)))
     return failure();
-  FailureOr<ClusterProfile> cluster = compiling.loadCluster(context);
+  FailureOr<ClusterProfile> cluster = given->compiling.loadCluster(context);
   if (failed(cluster))
     return failure();
-  FailureOr<PlanOptions> options = compiling.getOptions(context, *cluster);
-  if (failed(options) || failed(compiling.checkInput()))
+  FailureOr<PlanOptions> options = given->compiling.getOptions(context, *cluster);
+  if (failed(options) || failed(given->compiling.checkInput()))
     return failure();
-  const bool proves = proof.getNumOccurrences() > 0;
-  if (proves && (emit == Emit::L0 || emit == Emit::Spmd || halves))
+  const bool proves = given->proof.getNumOccurrences() > 0;
+  if (proves && (given->emit == Emit::L0 || given->emit == Emit::Spmd || given->halves))
     return emitUsageError(context) << "--prove needs a plan of a whole step";
-  if (emit == Emit::SharedLibrary && output == "-" && !printPipeline && !proves)
+  if (given->emit == Emit::SharedLibrary && given->output == "-" && !given->printPipeline && !proves)
     return emitUsageError(context) << "expected -o FILE for a plan .so";
-  if (failed(compiling.setStages(session, *options)))
+  if (failed(given->compiling.setStages(session, *options)))
     return failure();
-  options->findChanges = !explanations.empty();
-  if (halves && failed(checkHalves(context, *options)))
+  options->findChanges = !given->explanations.empty();
+  if (given->halves && failed(checkHalves(context, *options)))
     return failure();
-  options->stage = emit == Emit::Spmd ? Stage::Spmd : Stage::Plan;
-  FailureOr<std::optional<RoutingSource>> routing = routingOptions.getSource(context);
+  options->stage = given->emit == Emit::Spmd ? Stage::Spmd : Stage::Plan;
+  FailureOr<std::optional<RoutingSource>> routing = given->routingOptions.getSource(context);
   if (failed(routing))
     return failure();
   options->routing = *routing ? &**routing : nullptr;
-  options->clusterPath = compiling.findCluster();
+  options->clusterPath = given->compiling.findCluster();
   options->runPasses = watcher.getRunner();
   watchInterrupts(*options);
   FailureOr<OwningOpRef<ModuleOp>> module = compileInput(session, *options);
   if (failed(module))
     return failure();
-  bool isLowered = emit != Emit::L0 && emit != Emit::Spmd && emit != Emit::Plan;
-  if (printPipeline) {
-    if (halves)
+  bool isLowered = given->emit != Emit::L0 && given->emit != Emit::Spmd && given->emit != Emit::Plan;
+  if (given->printPipeline) {
+    if (given->halves)
       module = makeHalves(**module, *options);
     return failed(module) || !isLowered ? LogicalResult(module) : lowerToLLVM(**module, options->runPasses);
   }
-  if (emit == Emit::L0)
+  if (given->emit == Emit::L0)
     return writeModule(**module);
   SmallVector<ModuleOp> plans = plan::getVariants(**module);
   if (plans.empty())
     plans.push_back(**module);
   auto describeRemedies = [&](int64_t bytes, int64_t limit) {
-    return compiling.describeRemedies(session, {*options, {}}, bytes, limit);
+    return given->compiling.describeRemedies(session, {*options, {}}, bytes, limit);
   };
   for (ModuleOp plan : plans) {
     // A plan that can be simulated may be too large to run.
-    if (emit == Emit::Plan)
+    if (given->emit == Emit::Plan)
       warnOfMemory(plan, *cluster);
     else if (options->stage == Stage::Plan && failed(checkMemory(plan, *cluster, describeRemedies)))
       return failure();
   }
-  for (const std::string &path : reports)
+  for (const std::string &path : given->reports)
     if (failed(writeReport(**module, *cluster, path)))
       return failure();
-  if (!explanations.empty()) {
+  if (!given->explanations.empty()) {
     FailureOr<std::optional<FrameworkAdvice>> advice = findAdvice(**module, session, *options);
     if (failed(advice))
       return failure();
-    for (const std::string &path : explanations)
+    for (const std::string &path : given->explanations)
       if (failed(writeExplanations(**module, *cluster, session.command, path, *advice)))
         return failure();
   }
   if (proves && failed(prove(**module, session, *options, isProved)))
     return failure();
-  if (proves && (!isProved || output.getNumOccurrences() == 0))
+  if (proves && (!isProved || given->output.getNumOccurrences() == 0))
     return success();
-  if (halves)
+  if (given->halves)
     module = makeHalves(**module, *options);
   if (failed(module) || (isLowered && failed(lowerToLLVM(**module, options->runPasses))))
     return failure();
   return writeModule(**module);
 }
 
-int main(int argc, char **argv) {
-  registerPassOptions(passCategory);
-  cl::HideUnrelatedOptions({&category, &passCategory});
+int mlir::moe::runCompile(int argc, char **argv) {
+  Options options;
+  given = &options;
+  registerPassOptions(given->passCategory);
+  cl::HideUnrelatedOptions({&given->category, &given->passCategory});
   bool isProved = true;
   int status = runTool(argc, argv, "moe-compile",
                        "Compiles a model to a parallel plan that moe-run runs. Example:\n\n  moe-compile "
                        "mixtral-8x7b --parallel=dp=8,ep=8 -o plan.so\n",
-                       &compiling, [&](Session &session) { return run(session, isProved); });
+                       &given->compiling, [&](Session &session) { return run(session, isProved); });
   return status || isProved ? status : notProved;
 }

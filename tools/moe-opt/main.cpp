@@ -3,8 +3,9 @@
 
 #include "../BeginTool.h"
 #include "../Register.h"
+#include "../Tools.h"
 
-int main(int argc, char **argv) {
+int mlir::moe::runOpt(int argc, char **argv) {
   mlir::moe::beginTool("moe-opt");
   mlir::DialectRegistry registry;
   mlir::moe::registerToolDialects(registry);

@@ -19,8 +19,7 @@ LogicalResult emitLLVMIR(ModuleOp module, raw_ostream &os);
 /// enqueue, so 0, which compiles fastest, is fast enough.
 LogicalResult emitObject(ModuleOp module, llvm::raw_pwrite_stream &os, unsigned optLevel = 0);
 
-/// Writes a shared library with the first linker found among ld.lld-19, ld.lld and ld. The file appears at `path` only
-/// when it is complete.
+/// Writes a shared library, which LLD links in this process. The file appears at `path` only when it is complete.
 LogicalResult emitSharedLibrary(ModuleOp module, StringRef path, unsigned optLevel = 0);
 
 } // namespace mlir::moe
