@@ -71,9 +71,13 @@ static std::vector<std::string> getFolders(StringRef kind) {
   path::remove_filename(installed);
   path::append(installed, "..", "share", "moeplan", kind);
   path::remove_dots(installed, /*remove_dot_dot=*/true);
+  std::vector<std::string> folders = {installed.str().str()};
+#ifdef MOE_SHARE_DIR
   llvm::SmallString<256> source(MOE_SHARE_DIR);
   path::append(source, kind);
-  return {installed.str().str(), source.str().str()};
+  folders.push_back(source.str().str());
+#endif
+  return folders;
 }
 
 llvm::Expected<std::string> mlir::moe::findShareFile(StringRef kind, StringRef name) {

@@ -43,8 +43,11 @@
 extern "C" {
 __attribute__((simd("notinbranch"), const)) float expf(float) noexcept;
 __attribute__((simd("notinbranch"), const)) double exp(double) noexcept;
+// New in glibc 2.35.
+#ifndef MOERT_PORTABLE
 __attribute__((simd("notinbranch"), const)) float erfcf(float) noexcept;
 __attribute__((simd("notinbranch"), const)) double erfc(double) noexcept;
+#endif
 }
 #endif
 #endif
