@@ -66,7 +66,7 @@ moe_python_env() {
     echo "$MOE_PYTHON"
     return 0
   fi
-  local env=build/python-env packages=(nanobind scikit-build-core numpy mypy) python=python3
+  local env=build/python-env packages=(nanobind numpy mypy) python=python3
   [ ! -x /usr/bin/python3 ] || python=/usr/bin/python3
   [ -x "$env/bin/python" ] || "$python" -m venv "$env" >&2 || return 1
   "$env/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[@]}" >&2 || return 1
