@@ -1,7 +1,7 @@
 //===- Portable.h - an older version of a library's function ----*- C++ -*-===//
 //
-// With MOERT_PORTABLE each file includes this header first, so that the runtime also loads with the C++ library of GCC 11. GCC 12 has a new
-// version of std::condition_variable::wait, which differs in noexcept alone.
+// With MOERT_PORTABLE each file includes this header first, so that the runtime also loads with the C++ library of
+// GCC 11. GCC 12 has a new version of std::condition_variable::wait, which differs in noexcept alone.
 //
 //===----------------------------------------------------------------------===//
 #ifndef MOERT_PORTABLE_H
