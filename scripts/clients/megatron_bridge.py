@@ -42,8 +42,9 @@ def replace_configs(models: Path, name: str) -> None:
     kind = {"kimi_k2": "deepseek_v3"}.get(text.get("model_type"), text.get("model_type"))
     try:
         config = AutoConfig.for_model(kind, **{key: value for key, value in text.items() if key != "model_type"})
-    except ValueError as error:
-        raise NotChecked(f"transformers {transformers.__version__} does not know the model type {kind}") from error
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0].partition(". Should")[0]
+        raise NotChecked(f"transformers {transformers.__version__} refuses the configuration: {reason}") from error
     config.architectures = text["architectures"]
     for owner in (AutoConfig, transformers.PretrainedConfig):
         setattr(owner, "from_pretrained", classmethod(lambda *_, **__: config))
