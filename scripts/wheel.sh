@@ -20,6 +20,7 @@ tools=build/wheel-tools
 }
 platform=manylinux_2_34_$(uname -m)
 rm -rf "$folder" && mkdir -p "$folder"
+# The compiler is optimised as in the tests. The runtime's kernels have -O3 anyway.
 for python in "${pythons[@]}"; do
   rm -rf build/wheel-raw
   "$python" -m pip wheel . --quiet --disable-pip-version-check --no-deps --wheel-dir=build/wheel-raw \
