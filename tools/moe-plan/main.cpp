@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "../Tools.h"
+#include "llvm/ADT/StringSet.h"
+
 #include "CompileCommandLine.h"
 #include "moe/Dialect/Moe/IR/LoadBound.h"
 #include "moe/Report/Explanations.h"
@@ -28,6 +30,8 @@ struct EmittedFile {
 
 std::string EmittedFile::parse(StringRef text) {
   auto [name, file] = text.split('=');
+  if (text.contains('=') && file.empty())
+    return "expected a file behind '" + text.str() + "'";
   path = file.empty() ? "-" : file.str();
   SmallVector<std::string> known;
   for (const FrameworkTarget &one : getDefaultTargets()) {
@@ -166,6 +170,11 @@ static int64_t countPrinted() {
 static LogicalResult checkOutputs(MLIRContext &context) {
   if (countPrinted() > 1)
     return emitUsageError(context) << "expected --emit=NAME=FILE for all frameworks but one, which is printed";
+  llvm::StringSet<> paths;
+  for (const EmittedFile &file : given->emit)
+    if (!paths.insert(file.path).second)
+      return emitUsageError(context) << "expected a file of its own for each --emit, but got '" << file.path
+                                     << "' twice";
   if (countPrinted() > 0 && given->jsonFile.getNumOccurrences() && getJsonPath() == "-")
     return emitUsageError(context) << "expected --json=FILE with --emit, which prints to the standard output";
   return success();
