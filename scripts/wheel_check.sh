@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs a wheel in a minimal Debian that has Python and nothing else, as an unprivileged user, and uses all of it.
 # Usage: scripts/wheel_check.sh WHEEL [SUITE [torch]]: SUITE is bookworm (Debian 12) unless given, or trixie. `torch` also installs PyTorch
-#        from PyPI, and runs a layer in it. Run it as root: debootstrap makes the tree build/minimal-SUITE once.
+#        from PyPI, and runs a layer in it. Run it as root: debootstrap makes the tree build/minimal-SUITE once, or MOE_MINIMAL_TREE.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/setup.sh

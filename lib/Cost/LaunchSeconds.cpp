@@ -300,6 +300,7 @@ Confidence CostModel::getConfidence(const Work &work) const {
   if (work.cost->resource == Resource::Matrix) {
     Confidence confidence = getMatrixConfidence(profile, work);
     const NarrowProduct *product = profile.precision.find(work.kernel, work.dtype, *work.cost);
+    // The standalone program does without std::hypot, which needs glibc 2.35.
     if (product && product->relativeError && confidence.relativeError)
       confidence.relativeError = std::sqrt(*confidence.relativeError * *confidence.relativeError +
                                            *product->relativeError * *product->relativeError);
