@@ -10,5 +10,5 @@ for folder in "$here"/../lib*/python3*/*-packages "$here"/../local/lib/python3*/
   [ ! -x "$program" ] || exec "$program" "$@"
 done
 folder=$(python3 -c 'import moeplan, os; print(os.path.dirname(moeplan.__file__))') && exec "$folder/bin/$name" "$@"
-echo "error: '$name' found no Python package moeplan for '$here'; run: python3 -m pip install moeplan" >&2
+echo "error: '$name' found no Python package moeplan for '$here'; install its wheel again, with the Python of this folder" >&2
 exit 127
