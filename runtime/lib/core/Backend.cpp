@@ -16,11 +16,18 @@ std::map<std::string, CreateBackend *> &ownBackends() {
   return backends;
 }
 
-/// A backend in its own library, and the software that the library is built with.
+/// A backend in its own library, the software that the library is built with, the extra of the Python package that has
+/// it, and what to do if a library that it needs is missing.
 struct KnownModule {
-  const char *name, *needs;
+  const char *name, *needs, *extra, *remedy;
 };
-constexpr KnownModule kKnownModules[] = {{"mpi", "MPI"}, {"cuda", "CUDA"}, {"cuda-loopback", "CUDA"}};
+constexpr const char *kInstallMpi =
+    "install the MPI that it was built with (Open MPI in moeplan[mpi]), or load its module";
+constexpr const char *kInstallCuda =
+    "install cuBLAS (pip install nvidia-cublas), or name its folder in LD_LIBRARY_PATH";
+constexpr KnownModule kKnownModules[] = {{"mpi", "MPI", "mpi", kInstallMpi},
+                                         {"cuda", "CUDA", "cuda13", kInstallCuda},
+                                         {"cuda-loopback", "CUDA", "cuda13", kInstallCuda}};
 
 /// The module of a backend; both of CUDA's backends are in one.
 std::string moduleOf(const std::string &backend) { return backend.substr(0, backend.find('-')); }
@@ -60,13 +67,15 @@ Status loadModule(const KnownModule &known, CreateBackend *&create) {
     std::string available = nameOwnBackends();
     for (const KnownModule &other : kKnownModules)
       available += findModule(other.name).empty() ? "" : std::string(", ") + other.name;
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '", name, "' is not in this runtime, since ", known.needs,
-                         " was missing when it was built; available: ", available);
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '", name, "' is not in this runtime: build it where ",
+                         known.needs, " is, or add it to the Python package by pip install moeplan[", known.extra,
+                         "]; available: ", available);
   }
   // The library stays open: its threads end with the process.
   void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '", name, "' cannot be loaded: ", ::dlerror());
+    return Status::error(MOERT_ERROR_UNSUPPORTED, "backend '", name, "' cannot be loaded: ", ::dlerror(), "; ",
+                         known.remedy);
   auto *module = static_cast<const BackendModule *>(::dlsym(library, kModuleSymbol));
   if (!module || module->version != kModuleVersion)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "'", path, "' belongs to another version of this runtime");

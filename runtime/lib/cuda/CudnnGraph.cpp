@@ -225,7 +225,9 @@ Status load() {
     fe::cudnn_dlhandle = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
     return fe::cudnn_dlhandle ? std::string() : std::string(::dlerror());
   }();
-  return error.empty() ? Status() : refusal(error + "; install cuDNN 9, or name its folder in LD_LIBRARY_PATH");
+  return error.empty() ? Status()
+                       : refusal(error + "; install cuDNN 9 (for CUDA 13 pip install nvidia-cudnn-cu13), or name its "
+                                         "folder in LD_LIBRARY_PATH");
 }
 
 } // namespace

@@ -101,7 +101,8 @@ constexpr const char *kNames[] = {MOERT_NCCL_FUNCTIONS(MOERT_NAME) "ncclGetError
 #undef MOERT_NAME
 
 Status loadNccl() {
-  constexpr const char *kRemedy = "; install NCCL 2.19 or newer, or name its folder in LD_LIBRARY_PATH";
+  constexpr const char *kRemedy =
+      "; install NCCL 2.19 or newer (for CUDA 13 pip install nvidia-nccl-cu13), or name its folder in LD_LIBRARY_PATH";
   if (!library().handle)
     return Status::error(MOERT_ERROR_UNSUPPORTED, "NCCL, which several ranks need, cannot be loaded: ", library().error,
                          kRemedy);
