@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Installs a wheel in a minimal Debian that has Python and nothing else, as an unprivileged user, and uses all of it.
-# Usage: scripts/wheel_check.sh WHEEL [SUITE [torch]]: SUITE is bookworm (Debian 12) unless given, or trixie. `torch` also installs PyTorch
-#        from PyPI, and runs a layer in it. Run it as root: debootstrap makes the tree build/minimal-SUITE once, or MOE_MINIMAL_TREE.
+# Usage: scripts/wheel_check.sh FOLDER [SUITE [torch]]: FOLDER has the wheels of scripts/wheel.sh, those of backends if they are to be
+#        checked. SUITE is bookworm (Debian 12) unless given, or trixie. `torch` also installs PyTorch from PyPI, and runs the tests of its
+#        layers. Run it as root: debootstrap makes the tree build/minimal-SUITE once, or MOE_MINIMAL_TREE.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/setup.sh
 
-[ $# -ge 1 ] && [ -f "$1" ] || { echo "usage: scripts/wheel_check.sh WHEEL [SUITE [torch]]" >&2; exit 2; }
-wheel=$(realpath "$1")
+compgen -G "${1:-}/moeplan-*.whl" >/dev/null || { echo "usage: scripts/wheel_check.sh FOLDER [SUITE [torch]], where FOLDER has wheels" >&2; exit 2; }
+wheels=$(realpath "$1")
 suite=${2:-bookworm}
 torch=${3:-}
 tree=${MOE_MINIMAL_TREE:-build/minimal-$suite}
@@ -17,9 +18,10 @@ if [ ! -x "$tree/usr/bin/python3" ]; then
 fi
 home=$tree/home/user
 rm -rf "$home" && mkdir -p "$home"
-cp "$wheel" "$home"
-cp test/Integration/models/mixtral.json "$home/config.json"
-cp examples/train_mixtral_tiny.py "$home"
+mkdir "$home/wheels" "$home/source"
+cp "$wheels"/*.whl "$home/wheels"
+# The package's own tests, and the files that they read.
+git archive HEAD docs/Python.md examples runtime/include test | tar x -C "$home/source"
 # PyTorch and pip ask for a name of the user, and for the registry that this machine uses.
 grep -q ^user: "$tree/etc/passwd" || echo "user:x:1000:1000::/home/user:/bin/bash" >>"$tree/etc/passwd"
 [ ! -f /etc/pip.conf ] || cp /etc/pip.conf "$tree/etc/pip.conf"
@@ -40,8 +42,9 @@ python3 -m venv venv
 say "venv"
 export PATH=$HOME/venv/bin:$PATH
 begin=$(date +%s.%N)
-pip install --quiet --no-index --no-deps ./*.whl
-say "pip install, $(du -k ./*.whl | cut -f1) KB, $(du -sk venv/lib/python3*/site-packages/moeplan* | awk '{sum += $1} END {print sum}') KB installed"
+pip install --quiet --no-index --no-deps --find-links=wheels moeplan
+site=$(echo venv/lib/python3*/site-packages)
+say "pip install, $(du -sk "$site"/moeplan* | awk '{sum += $1} END {print sum}') KB installed"
 moe-plan mixtral-8x7b 64 hgx-h100 2>/dev/null >answer.txt
 say "the first plan"
 head -4 answer.txt
@@ -55,13 +58,36 @@ moe-compile switch-base-8 --seq=16 --parallel=dp=4,mp=2,ep=4 -o plan.so
 moe-run plan.so --verify | tail -1
 moe-compile switch-base-8 --seq=16 --parallel=dp=4,mp=2,ep=4 --prove | tail -2
 moe-sim mixtral-8x7b --parallel=dp=8,ep=8 --cluster=hgx-h100 >simulated.txt && head -4 simulated.txt
-moe-import config.json --whole-model -o model.mlir && moe-opt model.mlir -o /dev/null
+moe-import source/test/Integration/models/mixtral.json --whole-model -o model.mlir && moe-opt model.mlir -o /dev/null
 python -c 'import moeplan; print("from Python:", moeplan.plan("mixtral-8x7b", 8, "hgx-h200", layers=4, global_batch=64).parallel)'
-mv venv moved && moved/lib/python3*/site-packages/moeplan/bin/moe-plan --version && mv moved venv
+mv venv moved && "moved${site#venv}/moeplan/bin/moe-plan" --version && mv moved venv
+python -B source/test/python/run.py "$site" test_docs test_plan test_tools
+
+# A backend without its library says how to get it.
+expect() { grep -qF "$1" "$2" || { echo "error: expected '$1' but got:" >&2; cat "$2" >&2; exit 1; }; }
+if [ -n "$(find wheels -name 'moeplan_mpi-*')" ]; then
+  moe-run plan.so --backend=mpi &>mpi.txt || expect "pip install moeplan[mpi]" mpi.txt
+  pip install --quiet --no-index --no-deps --find-links=wheels moeplan-mpi
+  moe-run plan.so --backend=mpi &>mpi.txt || expect "install the MPI that it was built with" mpi.txt
+  say "backend mpi: $(tail -1 mpi.txt)"
+fi
+if [ -n "$(find wheels -name 'moeplan_cuda13-*')" ]; then
+  moe-run plan.so --backend=cuda &>cuda.txt || expect "pip install moeplan[cuda13]" cuda.txt
+  pip install --quiet --no-index --no-deps --find-links=wheels moeplan-cuda13
+  moe-run plan.so --backend=cuda &>cuda.txt || expect "pip install nvidia-cublas" cuda.txt
+  say "backend cuda: $(tail -1 cuda.txt)"
+fi
 if [ "${1:-}" = torch ]; then
+  # PyTorch brings NVIDIA's libraries, so that the backend loads.
   pip install --quiet torch==2.15.0 transformers==5.24.0
+  python -B source/test/python/run.py "$site" test_torch.OneRank test_checkpoint
   seq 20000 >book.txt
-  OMP_NUM_THREADS=1 python -m torch.distributed.run --standalone --nproc-per-node=2 train_mixtral_tiny.py book.txt --parallel=dp=2,ep=2 --steps=2
+  OMP_NUM_THREADS=1 python -m torch.distributed.run --standalone --nproc-per-node=2 source/examples/train_mixtral_tiny.py book.txt \
+    --parallel=dp=2,ep=2 --steps=2
+  if [ -n "$(find wheels -name 'moeplan_cuda13-*')" ]; then
+    moe-run plan.so --backend=cuda &>cuda.txt || expect "cannot use a CUDA device" cuda.txt
+    say "backend cuda: $(tail -1 cuda.txt)"
+  fi
 fi
 echo "all passed"
 INSIDE
