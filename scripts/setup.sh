@@ -59,6 +59,15 @@ moe_gpu_headers() {
   fi
 }
 
+# moe_cuda_from_pypi: prints the folder of a CUDA with nvcc, made of NVIDIA's packages in the virtual environment build/cuda13-env.
+moe_cuda_from_pypi() {
+  local env=build/cuda13-env packages=(nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl nvidia-nvtx)
+  [ -x "$env/bin/python" ] || python3 -m venv "$env" >&2 || return 1
+  "$env/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[@]/%/==13.0.*}" "nvidia-cublas==13.1.*" \
+    "nvidia-nccl-cu13==2.28.*" "nvidia-cudnn-cu13==9.19.*" >&2 || return 1
+  echo "$PWD"/$env/lib/python3*/site-packages/nvidia/cu13
+}
+
 # moe_python_env: prints the Python for which the package moeplan is built: MOE_PYTHON if it is set, otherwise that of
 # the virtual environment build/python-env, which this function makes.
 moe_python_env() {
