@@ -1,5 +1,6 @@
 # Configuration of all lit tests.
 import os
+import platform
 import sys
 
 import lit.formats
@@ -16,3 +17,5 @@ config.environment["PATH"] = os.path.pathsep.join(path)
 config.environment["FILECHECK_OPTS"] = "-enable-var-scope --allow-unused-prefixes=false"
 config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%share", os.path.join(config.moe_source_dir, "share")))
+# A CPU of another architecture than this machine's.
+config.substitutions.append(("%other_cpu", "grace" if platform.machine() == "x86_64" else "x86-64-v3"))

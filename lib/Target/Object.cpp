@@ -16,8 +16,10 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/AArch64TargetParser.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
+#include "llvm/TargetParser/X86TargetParser.h"
 
 #include <mutex>
 
@@ -32,22 +34,46 @@ static std::unique_ptr<llvm::Module> translate(ModuleOp module, llvm::LLVMContex
   return translateModuleToLLVMIR(module, context, "moeplan");
 }
 
-static std::unique_ptr<llvm::TargetMachine> createTargetMachine(ModuleOp module, unsigned optLevel) {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
-  std::string triple = sys::getDefaultTargetTriple(), error;
+static bool isX86(StringRef cpu) { return llvm::X86::parseArchX86(cpu, /*Only64Bit=*/true) != llvm::X86::CK_None; }
+
+LogicalResult mlir::moe::checkCpu(StringRef cpu, function_ref<InFlightDiagnostic()> emitError) {
+  if (cpu.empty() || isX86(cpu) || llvm::AArch64::parseCpu(cpu))
+    return success();
+  return emitError() << "expected a CPU of x86-64 or AArch64 as LLVM names it, such as x86-64-v3 or grace, but got '"
+                     << cpu << "'";
+}
+
+/// Triple and CPU of machine code for `name`, or for any CPU of this machine's architecture if it is empty: a plan may
+/// run on another machine than it was compiled on.
+static std::pair<std::string, std::string> findMachine(StringRef name) {
+  if (name.empty()) {
+    std::string host = sys::getDefaultTargetTriple();
+    return {host, llvm::Triple(host).getArch() == llvm::Triple::x86_64 ? "x86-64" : "generic"};
+  }
+  if (isX86(name))
+    return {"x86_64-unknown-linux-gnu", name.str()};
+  return {"aarch64-unknown-linux-gnu", llvm::AArch64::resolveCPUAlias(name).str()};
+}
+
+/// Null after an error.
+static std::unique_ptr<llvm::TargetMachine> createTargetMachine(ModuleOp module, StringRef cpu) {
+  if (failed(moe::checkCpu(cpu, [&] { return emitError(module.getLoc()); })))
+    return {};
+  auto [triple, name] = findMachine(cpu);
+  llvm::InitializeAllTargetInfos();
+  llvm::InitializeAllTargets();
+  llvm::InitializeAllTargetMCs();
+  llvm::InitializeAllAsmPrinters();
+  std::string error;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
-  auto level = llvm::CodeGenOpt::getLevel(static_cast<int>(optLevel));
-  if (!target || !level) {
-    emitError(module.getLoc()) << (target ? "expected an optimisation level from 0 to 3 but got " +
-                                                std::to_string(optLevel)
-                                          : "cannot generate code for this host: " + error);
+  if (!target) {
+    emitError(module.getLoc()) << "cannot generate code for " << triple << ": " << error;
     return {};
   }
-  // A plan may run on another machine than it was compiled on, so code uses no instructions of particular CPUs.
-  StringRef cpu = llvm::Triple(triple).getArch() == llvm::Triple::x86_64 ? "x86-64" : "generic";
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, cpu, /*Features=*/"", llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt, *level));
+  // The programs only enqueue, so the code that is made fastest is fast enough.
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(triple, name, /*Features=*/"",
+                                                                          llvm::TargetOptions(), llvm::Reloc::PIC_,
+                                                                          std::nullopt, llvm::CodeGenOptLevel::None));
 }
 
 LogicalResult mlir::moe::emitLLVMIR(ModuleOp module, raw_ostream &os) {
@@ -59,8 +85,8 @@ LogicalResult mlir::moe::emitLLVMIR(ModuleOp module, raw_ostream &os) {
   return success();
 }
 
-LogicalResult mlir::moe::emitObject(ModuleOp module, llvm::raw_pwrite_stream &os, unsigned optLevel) {
-  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(module, optLevel);
+LogicalResult mlir::moe::emitObject(ModuleOp module, llvm::raw_pwrite_stream &os, StringRef cpu) {
+  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(module, cpu);
   if (!machine)
     return failure();
   llvm::LLVMContext context;
@@ -117,12 +143,12 @@ static LogicalResult link(ModuleOp module, StringRef object, StringRef output) {
 }
 
 /// Writes the object file of `module` to a new temporary file.
-static LogicalResult writeTemporaryObject(ModuleOp module, unsigned optLevel, SmallVectorImpl<char> &path) {
+static LogicalResult writeTemporaryObject(ModuleOp module, StringRef cpu, SmallVectorImpl<char> &path) {
   int file = -1;
   if (std::error_code error = sys::fs::createTemporaryFile("moeplan", "o", file, path))
     return emitError(module.getLoc()) << "cannot write a temporary file: " << error.message();
   llvm::raw_fd_ostream os(file, /*shouldClose=*/true);
-  if (failed(moe::emitObject(module, os, optLevel)))
+  if (failed(moe::emitObject(module, os, cpu)))
     return failure();
   os.close();
   if (!os.has_error())
@@ -132,7 +158,7 @@ static LogicalResult writeTemporaryObject(ModuleOp module, unsigned optLevel, Sm
   return emitError(module.getLoc()) << "cannot write '" << StringRef(path.data(), path.size()) << "': " << reason;
 }
 
-LogicalResult mlir::moe::emitSharedLibrary(ModuleOp module, StringRef path, unsigned optLevel) {
+LogicalResult mlir::moe::emitSharedLibrary(ModuleOp module, StringRef path, StringRef cpu) {
   auto cannotWrite = [&](std::error_code error) {
     return emitError(module.getLoc()) << "cannot write '" << path << "': " << error.message();
   };
@@ -155,7 +181,7 @@ LogicalResult mlir::moe::emitSharedLibrary(ModuleOp module, StringRef path, unsi
     if (!object.empty())
       sys::fs::remove(object);
   });
-  if (failed(writeTemporaryObject(module, optLevel, object)) || failed(link(module, object, library)))
+  if (failed(writeTemporaryObject(module, cpu, object)) || failed(link(module, object, library)))
     return failure();
   if (std::error_code error = sys::fs::rename(library, target))
     return cannotWrite(error);

@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -78,14 +79,23 @@ TEST_F(TargetTest, SharedLibraryNeedsAWritablePath) {
   EXPECT_EQ(countFiles(), 0);
 }
 
-/// The optimisation level of an object file must exist.
-TEST_F(TargetTest, ObjectNeedsALevel) {
+/// An object file for a CPU is one of its architecture.
+TEST_F(TargetTest, ObjectIsForTheCpu) {
   auto module = parse(kLibrary);
-  SmallVector<char, 0> bytes;
-  llvm::raw_svector_ostream os(bytes);
-  EXPECT_TRUE(failed(moe::emitObject(*module, os, 9)));
-  ASSERT_EQ(messages.size(), 1u);
-  EXPECT_EQ(messages[0], "expected an optimisation level from 0 to 3 but got 9");
+  auto machineOf = [&](StringRef cpu) -> int {
+    SmallVector<char, 0> bytes;
+    llvm::raw_svector_ostream os(bytes);
+    if (failed(moe::emitObject(*module, os, cpu)))
+      return -1;
+    return reinterpret_cast<const llvm::ELF::Elf64_Ehdr *>(bytes.data())->e_machine;
+  };
+  EXPECT_EQ(machineOf("x86-64-v3"), llvm::ELF::EM_X86_64);
+  EXPECT_EQ(machineOf("grace"), llvm::ELF::EM_AARCH64);
+  for (StringRef cpu : {"i386", "ampere"})
+    EXPECT_EQ(machineOf(cpu), -1);
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[1],
+            "expected a CPU of x86-64 or AArch64 as LLVM names it, such as x86-64-v3 or grace, but got 'ampere'");
 }
 
 /// At the launch of "b" 256 bytes and 64 bytes are alive. The buffer that "c" takes over in place counts once.

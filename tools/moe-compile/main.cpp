@@ -58,6 +58,10 @@ struct Options {
                        cl::desc("Also write the SHA-256 of the plan .so to FILE.sha256. moe-run compares it\n"
                                 "   before it loads the plan. Default: off"),
                        cl::Hidden, cl::cat(category)};
+  cl::opt<std::string> targetCpu{"target-cpu",
+                                 cl::desc("CPU of the machines that run the plan, as LLVM names it, such as x86-64-v3\n"
+                                          "   or grace. Default: any CPU of this machine's architecture"),
+                                 cl::value_desc("name"), cl::Hidden, cl::cat(category)};
   cl::list<std::string> reports{
       "report",
       cl::desc("Write a report of the plan to this file: JSON if the name ends in .json,\n"
@@ -114,9 +118,10 @@ static LogicalResult writeModule(ModuleOp module) {
     return writeFile(context, given->output, [&](llvm::raw_pwrite_stream &os) { return emitLLVMIR(module, os); });
   case Emit::Object:
     return writeFile(
-        context, given->output, [&](llvm::raw_pwrite_stream &os) { return emitObject(module, os); }, /*isBinary=*/true);
+        context, given->output, [&](llvm::raw_pwrite_stream &os) { return emitObject(module, os, given->targetCpu); },
+        /*isBinary=*/true);
   case Emit::SharedLibrary:
-    if (failed(emitSharedLibrary(module, given->output)))
+    if (failed(emitSharedLibrary(module, given->output, given->targetCpu)))
       return failure();
     return given->digest ? writeDigest(context, given->output) : success();
   }
@@ -304,8 +309,9 @@ static LogicalResult checkSpmdOptions(MLIRContext &context, StringRef what) {
     return emitUsageError(context) << "expected --emit=" << (what == "plan" ? "" : "spmd, ")
                                    << "plan, llvm, obj or so with '" << given->compiling.getInput()
                                    << "', which is already a " << what;
-  static constexpr StringLiteral behind[] = {"cluster", "digest",         "emit",  "explain",   "num-threads", "o",
-                                             "order",   "print-pipeline", "prove", "reference", "report"};
+  static constexpr StringLiteral behind[] = {"cluster",     "digest",    "emit",   "explain",
+                                             "num-threads", "o",         "order",  "print-pipeline",
+                                             "prove",       "reference", "report", "target-cpu"};
   for (const auto &option : cl::getRegisteredOptions())
     if (option.getValue()->getNumOccurrences() > 0 &&
         llvm::is_contained(option.getValue()->Categories, &given->category) &&
@@ -397,6 +403,11 @@ static LogicalResult run(Session &session, bool &isProved) {
     return failure();
   if (given->emit != Emit::SharedLibrary && given->digest)
     return emitUsageError(context) << "--digest needs a plan .so, but --emit asks for another form; use --emit=so";
+  if (given->targetCpu.getNumOccurrences() > 0 && given->emit != Emit::SharedLibrary && given->emit != Emit::Object)
+    return emitUsageError(context)
+           << "--target-cpu needs machine code, but --emit asks for another form; use --emit=so";
+  if (failed(checkCpu(given->targetCpu, [&] { return emitUsageError(context) << "--target-cpu: "; })))
+    return failure();
   if (failed(given->compiling.takeJob(context)))
     return failure();
   FailureOr<ClusterProfile> cluster = given->compiling.loadCluster(context);

@@ -106,24 +106,33 @@ Status PlanLibrary::findProgram(const std::string &path, const Program &program,
   return status;
 }
 
-/// Whether the file is cut. dlopen maps what the program headers name, and touching a missing part would end the
-/// process.
-static bool isTruncated(const std::string &path) {
+/// Name of an architecture of ELF files.
+static std::string nameMachine(int machine) {
+  return machine == EM_X86_64 ? "x86-64" : machine == EM_AARCH64 ? "AArch64" : "machine " + std::to_string(machine);
+}
+
+/// Finds what is wrong with the file of a plan. dlopen maps what the program headers name, and touching a missing part
+/// would end the process. dlopen also says that a library for another architecture does not exist.
+static std::string findFault(const std::string &path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   auto size = static_cast<uint64_t>(file.tellg());
-  Elf64_Ehdr header;
+  Elf64_Ehdr header, own;
   file.seekg(0);
   // dlopen refuses other files.
   if (!file.read(reinterpret_cast<char *>(&header), sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-    return false;
+    return "";
   file.seekg(static_cast<std::streamoff>(header.e_phoff));
   for (int i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment;
     if (!file.read(reinterpret_cast<char *>(&segment), sizeof segment) || segment.p_offset > size ||
         segment.p_filesz > size - segment.p_offset)
-      return true;
+      return "is truncated";
   }
-  return false;
+  std::ifstream program("/proc/self/exe", std::ios::binary);
+  if (program.read(reinterpret_cast<char *>(&own), sizeof own) && own.e_machine != header.e_machine)
+    return "is for " + nameMachine(header.e_machine) + ", but this machine is " + nameMachine(own.e_machine) +
+           ": compile it here, or by moe-compile --target-cpu elsewhere";
+  return "";
 }
 
 /// Finds a name for `file` under which dlopen loads this file. dlopen knows open libraries by name: if the file was
@@ -165,8 +174,8 @@ Status PlanLibrary::open(const std::string &path) {
   // Without a slash dlopen would search the library path instead of the working directory. Symbols are bound when
   // called, so that the metadata of a plan for another version is read first.
   std::string file = path.find('/') == std::string::npos ? "./" + path : path;
-  if (isTruncated(file))
-    return invalid("cannot load plan: '", path, "' is truncated");
+  if (std::string fault = findFault(file); !fault.empty())
+    return invalid("cannot load plan: '", path, "' ", fault);
   Sha256::Digest sum;
   if (Status status = digestOfFile(file, sum); !status.ok())
     return invalid("cannot load plan: ", status.message);
