@@ -350,6 +350,8 @@ TEST(Metadata, Versions) {
   EXPECT_THAT(errorOf({{"moeplan", 3}}), HasSubstr("moeplan: the plan has version 3, this runtime accepts 5"));
   EXPECT_THAT(errorOf({{"moeplan", 5}, {"abi", 10}}),
               HasSubstr("abi: the plan has version 10, this runtime accepts 9"));
+  EXPECT_THAT(errorOf({{"moeplan", 5}, {"abi", 10}, {"compiler", "0.9.1"}}),
+              HasSubstr("abi: the plan of MoePlan 0.9.1 has version 10, this runtime accepts 9"));
   EXPECT_THAT(errorWith("/abi", "1"), HasSubstr("has version \"1\""));
 }
 

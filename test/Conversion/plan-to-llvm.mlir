@@ -119,7 +119,7 @@ module attributes {
 
 // The metadata. Global shapes follow from layouts; a reference of one rank has no groups; keys are those of docs/PlanFormat.md.
 // META:      llvm.mlir.global external constant @moeplan_metadata(
-// META-SAME: {\22moeplan\22:5,\22abi\22:9,\22world\22:8
+// META-SAME: {\22moeplan\22:5,\22abi\22:9,\22compiler\22:\22{{[0-9.]+}}\22,\22world\22:8
 // META-SAME: \22parallel\22:{\22pp\22:1,\22dp\22:4,\22mp\22:2,\22ep\22:4,\22esp\22:2,\22edp\22:1}
 // META-SAME: \22schedule\22:\22s1\22,\22mode\22:\22forward\22,\22dtype\22:\22f32\22
 // META-SAME: {\22name\22:\22mp\22,\22size\22:2,\22stride\22:1}

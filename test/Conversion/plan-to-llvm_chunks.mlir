@@ -12,7 +12,7 @@
 // CHECK-SAME: ]> : tensor<2x11xi64>
 
 // The metadata says for which cluster the plan is, how long each transfer takes alone there, and in how many chunks a variant is.
-// CHECK:      @moeplan_metadata("{\22moeplan\22:5,\22abi\22:9,\22variants\22:[
+// CHECK:      @moeplan_metadata("{\22moeplan\22:5,\22abi\22:9,\22compiler\22:\22{{[0-9.]+}}\22,\22variants\22:[
 // CHECK-SAME: {\22batch\22:1,\22sequence\22:8,\22chunks\22:4,\22world\22:2
 // CHECK-SAME: \22cluster\22:\22toy\22
 // CHECK-SAME: {\22name\22:\22copy\22,{{[^}]*}}\22rows\22:0,\22seconds\22:2.5{{[0-9]*}}e-05}

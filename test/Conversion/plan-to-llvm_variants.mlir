@@ -51,7 +51,7 @@
 // CHECK:       %[[BEST2:.*]] = llvm.select %[[MATCH2]], %{{.*}}, %[[BEST1]] : i1, i64
 // CHECK-NEXT:  llvm.return %[[BEST2]] : i64
 
-// META:      llvm.mlir.global external constant @moeplan_metadata("{\22moeplan\22:5,\22abi\22:9,\22variants\22:[
+// META:      llvm.mlir.global external constant @moeplan_metadata("{\22moeplan\22:5,\22abi\22:9,\22compiler\22:\22{{[0-9.]+}}\22,\22variants\22:[
 // META-SAME: {\22batch\22:2,\22sequence\22:4,\22world\22:2,
 // META-SAME: \22schedule\22:\22s1\22
 // META-SAME: \22programs\22:[{\22first_rank\22:0,\22ranks\22:2,\22symbol\22:\22moeplan_v0_rank\22

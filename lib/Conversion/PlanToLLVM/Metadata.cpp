@@ -367,6 +367,7 @@ FailureOr<std::string> mlir::plan::buildMetadata(ModuleOp plan) {
   json.object([&] {
     json.attribute("moeplan", MOERT_METADATA_VERSION);
     json.attribute("abi", MOERT_ABI_VERSION);
+    json.attribute("compiler", MOE_VERSION);
     if (variants.empty())
       return MetadataWriter(plan, getProgramPrefix(), json).write();
     json.attributeArray("variants", [&] {

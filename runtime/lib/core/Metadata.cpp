@@ -46,10 +46,12 @@ std::vector<std::string> namesOf(const std::vector<Group> &groups) {
   return names;
 }
 
-void checkVersion(const JsonNode &node, int64_t expected) {
+/// Checks the version `name` of the plan `top`, which `compiler` has made.
+void checkVersion(const JsonNode &top, const char *name, int64_t expected, const std::string &compiler) {
+  JsonNode node = top.at(name);
   if (!node.value.is_number_integer() || node.value != expected)
-    node.fail("the plan has version ", node.value.dump(), ", this runtime accepts ", expected,
-              "; compile the plan again");
+    node.fail("the plan", compiler.empty() ? "" : " of MoePlan ", compiler, " has version ", node.value.dump(),
+              ", this runtime accepts ", expected, "; compile the plan again");
 }
 
 std::vector<Group> parseGroups(const JsonNode &node, int64_t world) {
@@ -471,11 +473,17 @@ std::vector<Metadata> parseVariants(const JsonNode &node, const std::string &clu
 
 std::vector<Metadata> parse(const json &root) {
   JsonNode top{root, ""};
-  checkVersion(top.at("moeplan"), MOERT_METADATA_VERSION);
-  checkVersion(top.at("abi"), MOERT_ABI_VERSION);
+  std::string compiler = top.has("compiler") ? top.at("compiler").string() : "";
+  checkVersion(top, "moeplan", MOERT_METADATA_VERSION, compiler);
+  checkVersion(top, "abi", MOERT_ABI_VERSION, compiler);
+  std::vector<Metadata> variants;
   if (top.has("variants"))
-    return parseVariants(top.at("variants"), top.has("cluster") ? top.at("cluster").string() : "");
-  return {parsePlan(top)};
+    variants = parseVariants(top.at("variants"), top.has("cluster") ? top.at("cluster").string() : "");
+  else
+    variants = {parsePlan(top)};
+  for (Metadata &variant : variants)
+    variant.compiler = compiler;
+  return variants;
 }
 
 } // namespace

@@ -141,6 +141,8 @@ struct Metadata {
   int64_t world = 1;
   /// Number of chunks into which the plan cuts the tokens to overlap them; 0 if there is no choice.
   int64_t chunks = 0;
+  /// Version of the compiler; empty if the plan does not say it.
+  std::string compiler;
   /// Profile of the cluster that the plan was compiled for; empty if the plan does not say it.
   std::string cluster;
   std::string schedule;

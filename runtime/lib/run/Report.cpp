@@ -245,15 +245,11 @@ void addFigures(const Report &report, json &root) {
 } // namespace
 
 void printJson(const Report &report, std::ostream &out) {
-  json root = {{"backend", report.options.backend},
-               {"ranks", report.result.ranks},
-               {"iters", report.result.stepSeconds.size()},
-               {"seed", report.options.seed},
-               {"batch", orNull(report.metadata.batch)},
-               {"sequence", orNull(report.metadata.sequence)},
-               {"schedule", report.metadata.schedule},
-               {"memory", memoryJson(report.result.arenas)},
-               {"verify", verificationJson(report.verification)}};
+  json root = {{"backend", report.options.backend},          {"ranks", report.result.ranks},
+               {"iters", report.result.stepSeconds.size()},  {"seed", report.options.seed},
+               {"batch", orNull(report.metadata.batch)},     {"sequence", orNull(report.metadata.sequence)},
+               {"schedule", report.metadata.schedule},       {"compiler", orNull(report.metadata.compiler)},
+               {"memory", memoryJson(report.result.arenas)}, {"verify", verificationJson(report.verification)}};
   if (!report.isVerdict())
     addFigures(report, root);
   out << root.dump(2) << "\n";
@@ -270,7 +266,10 @@ void printTables(const Report &report, std::ostream &out) {
   if (report.metadata.batch)
     out << format("batch %lld, sequence %lld, ", static_cast<long long>(report.metadata.batch),
                   static_cast<long long>(report.metadata.sequence));
-  out << "schedule " << report.metadata.schedule << "\n";
+  out << "schedule " << report.metadata.schedule;
+  if (!report.metadata.compiler.empty())
+    out << ", compiled by MoePlan " << report.metadata.compiler;
+  out << "\n";
   out << format("%sarena of a rank: %.3f MB device, %.3f MB host\n", report.programs.size() > 1 ? "largest " : "",
                 static_cast<double>(arenaBytes(report, MOERT_SPACE_DEVICE)) * 1e-6,
                 static_cast<double>(arenaBytes(report, MOERT_SPACE_HOST_PINNED)) * 1e-6);
