@@ -9,6 +9,7 @@ source scripts/setup.sh
 
 compgen -G "${1:-}/moeplan-*.whl" >/dev/null || { echo "usage: scripts/wheel_check.sh FOLDER [SUITE [torch]], where FOLDER has wheels" >&2; exit 2; }
 wheels=$(realpath "$1")
+/usr/bin/python3 -B test/Integration/wheel_files.py "$wheels" || { echo "error: a wheel would not work on other machines" >&2; exit 1; }
 suite=${2:-bookworm}
 torch=${3:-}
 tree=${MOE_MINIMAL_TREE:-build/minimal-$suite}
@@ -21,7 +22,7 @@ rm -rf "$home" && mkdir -p "$home"
 mkdir "$home/wheels" "$home/source"
 cp "$wheels"/*.whl "$home/wheels"
 # The package's own tests, and the files that they read.
-git archive HEAD docs/Python.md examples runtime/include test | tar x -C "$home/source"
+git archive HEAD README.md docs/Python.md examples runtime/include test | tar x -C "$home/source"
 # PyTorch and pip ask for a name of the user, and for the registry that this machine uses.
 grep -q ^user: "$tree/etc/passwd" || echo "user:x:1000:1000::/home/user:/bin/bash" >>"$tree/etc/passwd"
 [ ! -f /etc/pip.conf ] || cp /etc/pip.conf "$tree/etc/pip.conf"
@@ -36,16 +37,21 @@ cd
 for program in cc c++ ld ld.lld llc mlir-opt; do
   ! command -v "$program" >/dev/null || { echo "error: the tree has $program, so it is not minimal" >&2; exit 1; }
 done
+# The first block of README.md in a language: the commands of users.
+readme() { awk -v first="\`\`\`$1" '$0 == first { inside = 1; next } $0 == "```" && inside { exit } inside' ~/source/README.md; }
 say() { printf '%7.2f s  %s\n' "$(python3 -c "print($(date +%s.%N) - $begin)")" "$*"; }
 begin=$(date +%s.%N)
 python3 -m venv venv
 say "venv"
 export PATH=$HOME/venv/bin:$PATH
+pip download --quiet --no-index --no-deps --find-links=wheels --dest=download moeplan
+cd download
 begin=$(date +%s.%N)
-pip install --quiet --no-index --no-deps --find-links=wheels moeplan
+eval "$(readme bash)" >install.txt
+cd
 site=$(echo venv/lib/python3*/site-packages)
 say "pip install, $(du -sk "$site"/moeplan* | awk '{sum += $1} END {print sum}') KB installed"
-moe-plan mixtral-8x7b 64 hgx-h100 2>/dev/null >answer.txt
+eval "$(readme sh)" 2>/dev/null >answer.txt
 say "the first plan"
 head -4 answer.txt
 for tool in plan compile sim import opt run calibrate; do

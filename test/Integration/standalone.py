@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-NEEDED = re.compile(r"(libc|libm|libgcc_s|libstdc\+\+|ld-linux-[\w-]+)\.so\.\d+$")
+NEEDED = re.compile(r"(libc|libm|libmvec|libgcc_s|libstdc\+\+|ld-linux-[\w-]+)\.so\.\d+$")
 NEWEST = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)}
 QUESTIONS = [
     ["plan", "qwen3-30b-a3b", "8", "hgx-h100", "--layers=2", "--global-batch=16", "--parallel=auto,pp=1,mp=1", "--vary=zero", "--emit=torchtitan"],
