@@ -153,7 +153,27 @@ bool PlaceFinder::readString() {
 // JsonReader
 //===----------------------------------------------------------------------===//
 
-llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName, StringRef format) {
+/// Writes the numbers that Python writes and JSON lacks in as many columns: an infinite one as one that is too large,
+/// and NaN, which is no value of any key, as an empty list.
+static std::string replacePythonNumbers(StringRef text) {
+  std::string replaced = text.str();
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"')
+      inString = !inString;
+    if (inString) {
+      i += text[i] == '\\';
+      continue;
+    }
+    for (auto [word, number] : {std::pair<StringRef, StringRef>("Infinity", "1e999999"), {"NaN", "[ ]"}})
+      if (text.substr(i).starts_with(word))
+        replaced.replace(i, number.size(), number.data());
+  }
+  return replaced;
+}
+
+llvm::Expected<JsonReader> JsonReader::parse(StringRef written, StringRef fileName, StringRef format) {
+  const std::string text = replacePythonNumbers(written);
   Place rootPlace, repeatedPlace;
   std::string repeated;
   size_t depth = PlaceFinder(text, [&](StringRef path, Place place, bool isRepeated) {
@@ -184,7 +204,7 @@ llvm::Expected<JsonReader> JsonReader::parse(StringRef text, StringRef fileName,
     return makeErrorAt(fileName, repeatedPlace, "'" + repeated + "': expected each key once");
   auto file = std::make_shared<File>();
   file->name = fileName.str();
-  file->text = text.str();
+  file->text = written.str();
   file->root = std::move(*root);
   const llvm::json::Object *object = file->root.getAsObject();
   return JsonReader(std::move(file), object, "");

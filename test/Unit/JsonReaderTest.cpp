@@ -3,6 +3,8 @@
 
 #include "gtest/gtest.h"
 
+#include <limits>
+
 using namespace mlir::moe;
 
 namespace {
@@ -39,6 +41,18 @@ TEST(JsonReader, TakesADefaultObjectInPlaceOfNull) {
   JsonReader reader = read(R"({"o": null})");
   reader.setDefaults(defaults);
   EXPECT_EQ(reader.getObject("o").getInteger("a", 0, 9), 3);
+}
+
+TEST(JsonReader, TakesTheNumbersThatPythonWrites) {
+  JsonReader reader =
+      read("{\"a\": [0.0, Infinity], \"b\": -Infinity, \"c\": NaN, \"NaN\": \"Infinity, \\\"NaN\", \"d\": 9}");
+  EXPECT_EQ(reader.find("NaN")->getAsString(), "Infinity, \"NaN");
+  EXPECT_EQ(reader.find("b")->getAsNumber(), -std::numeric_limits<double>::infinity());
+  reader.getInteger("d", 0, 5);
+  EXPECT_EQ(errorOf(reader), "f.json:1:76: error: 'd': expected an integer from 0 to 5 but got 9");
+  JsonReader other = read(R"({"c": NaN})");
+  other.getNumber("c", kPositive);
+  EXPECT_TRUE(other.hasFailed());
 }
 
 TEST(JsonReader, KnowsOtherNamesOfKeys) {

@@ -51,6 +51,7 @@ public:
 
   /// Makes a reader of the object that is the whole text. The text of an error is a complete diagnostic,
   /// `file:line:column: error: ..`. If the text is no JSON, it says that `format` was expected.
+  /// `Infinity` and `NaN` are taken as Python writes them; a NaN is a value that no key may have.
   static llvm::Expected<JsonReader> parse(llvm::StringRef text, llvm::StringRef fileName,
                                           llvm::StringRef format = "JSON");
 
