@@ -240,12 +240,19 @@ inline int64_t getKeys(const AttentionSpec &attention) { return attention.keyHea
 inline int64_t getKeysAndValues(const AttentionSpec &attention) { return 2 * getKeys(attention); }
 inline int64_t getQueriesAndKeys(const AttentionSpec &attention) { return getQueries(attention) + getKeys(attention); }
 
-/// One matrix makes queries, keys and values. The matrices of all experts form one tensor, one below the other.
+// Parts of a matrix that makes queries, keys and values.
+inline constexpr Rule queriesOf(StringRef tensor) {
+  return {"attention.q", tensor, {}, true, 0, 1, nullptr, getKeysAndValues};
+}
+inline constexpr Rule keysOf(StringRef tensor) { return {"attention.k", tensor, {}, true, 0, 1, getQueries, getKeys}; }
+inline constexpr Rule valuesOf(StringRef tensor) { return {"attention.v", tensor, {}, true, 0, 1, getQueriesAndKeys}; }
+
+/// The matrices of all experts form one tensor, one below the other.
 inline constexpr Rule kDbrxBlock[] = {
     copy("norm1.gamma", "norm_attn_norm.norm_1.weight"),
-    {"attention.q", "norm_attn_norm.attn.Wqkv.weight", {}, true, 0, 1, nullptr, getKeysAndValues},
-    {"attention.k", "norm_attn_norm.attn.Wqkv.weight", {}, true, 0, 1, getQueries, getKeys},
-    {"attention.v", "norm_attn_norm.attn.Wqkv.weight", {}, true, 0, 1, getQueriesAndKeys},
+    queriesOf("norm_attn_norm.attn.Wqkv.weight"),
+    keysOf("norm_attn_norm.attn.Wqkv.weight"),
+    valuesOf("norm_attn_norm.attn.Wqkv.weight"),
     linear("attention.o", "norm_attn_norm.attn.out_proj.weight"),
     copy("norm2.gamma", "norm_attn_norm.norm_2.weight"),
     linear("gate", "ffn.router.layer.weight"),
@@ -255,6 +262,23 @@ inline constexpr Rule kDbrxBlock[] = {
      .transpose = true,
      .stacked = 2},
     {.parameter = "w2", .tensor = "ffn.experts.mlp.w2", .stacked = 2},
+};
+
+inline constexpr Rule kBailingModel[] = {
+    copy("embedding", "model.word_embeddings.weight"),
+    copy("norm.gamma", "model.norm.weight"),
+    linear("head", "lm_head.weight"),
+};
+
+/// Goes before DeepSeek's and Llama's.
+inline constexpr Rule kBailingBlock[] = {
+    queriesOf("attention.query_key_value.weight"),
+    keysOf("attention.query_key_value.weight"),
+    valuesOf("attention.query_key_value.weight"),
+    linear("attention.o", "attention.dense.weight"),
+    copy("attention.q_norm", "attention.query_layernorm.weight"),
+    copy("attention.k_norm", "attention.key_layernorm.weight"),
+    copy("selection_bias", "mlp.gate.expert_bias"),
 };
 
 } // namespace mlir::moe::names

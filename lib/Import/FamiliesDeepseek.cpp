@@ -7,6 +7,7 @@
 #include "CheckpointNames.h"
 
 using namespace mlir::moe;
+using llvm::StringRef;
 
 /// The blocks before number `first_k_dense_replace` are dense.
 static constexpr SparseKeys kBlocks = {.first = "first_k_dense_replace"};
@@ -26,10 +27,34 @@ static void readHeadDim(JsonReader &reader, const ModelSpec &model) {
     reader.fail("head_dim", "'qk_rope_head_dim', " + llvm::Twine(columns) + ",");
 }
 
-static CheckpointNames getNames() {
-  return {"model.layers.{i}.",
-          {names::kLatentAttention, names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts},
-          names::kLlamaModel};
+static CheckpointNames getNames(StringRef block = "model.layers.{i}.",
+                                llvm::ArrayRef<Rule> ofModel = names::kLlamaModel) {
+  return {block, {names::kLatentAttention, names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts}, ofModel};
+}
+
+/// DeepSeek's own code adds the loss if its coefficient is not 0.
+static void readV1(JsonReader &, const LayerSpec &, ModelSpec &model) {
+  model.routerLoss.isAdded = model.routerLoss.balance > 0;
+}
+
+/// DeepSeekMoE: Llama's attention; softmax; weights are not renormalised unless the config says so. transformers has no
+/// class of it.
+static Family getV1() {
+  return {.architectures = {"DeepseekForCausalLM"},
+          .modelTypes = {"deepseek"},
+          .layerKeys = {.experts = "n_routed_experts",
+                        .renormalize = "norm_topk_prob",
+                        .sharedCount = "n_shared_experts",
+                        .fixed = {.mustBe = {{"scoring_func", "softmax"}}}},
+          .model = {.routerLoss = {.balance = 0.001, .isOverLayers = false}},
+          .modelKeys = {.biases = "attention_bias",
+                        .routerLoss = {.balance = "aux_loss_alpha"},
+                        .sparse = kBlocks,
+                        .fixed = {.mustBeFalse = {"mlp_bias"}, .mustBeOne = {"moe_layer_freq"}, .ignored = {"seq_aux"}},
+                        .readMore = readV1},
+          .checkpoint = {"model.layers.{i}.",
+                         {names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts},
+                         names::kLlamaModel}};
 }
 
 /// DeepSeek's own code adds the loss if the configuration has its coefficient. transformers never adds it.
@@ -67,10 +92,10 @@ static void readV3(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
 }
 
 /// DeepSeek-V3: sigmoid scores, balanced by a selection bias instead of a loss. The two best experts of a group score
-/// it. Weights are scaled; renormalisation is an option.
-static Family getV3() {
-  return {.architectures = {"DeepseekV3ForCausalLM"},
-          .modelTypes = {"deepseek_v3", "kimi_k2"},
+/// it. Weights are scaled; renormalisation is an option. `nested` is the object of its keys in multimodal models.
+static Family getV3(StringRef architecture, StringRef modelType, CheckpointNames checkpoint, StringRef nested = {}) {
+  return {.architectures = {architecture},
+          .modelTypes = {"deepseek_v3", modelType},
           .layer = {.score = Score::sigmoid, .selectionBias = true},
           .layerKeys = {.experts = "n_routed_experts",
                         .renormalize = "norm_topk_prob",
@@ -80,7 +105,12 @@ static Family getV3() {
                         .fixed = {.mustBe = {{"scoring_func", "sigmoid"}, {"topk_method", "noaux_tc"}}}},
           .model = {.attention = {.latent = LatentSpec()}},
           .modelKeys = {.biases = "attention_bias", .sparse = kBlocks, .fixed = getFixedKeys(), .readMore = readV3},
-          .checkpoint = getNames()};
+          .checkpoint = std::move(checkpoint),
+          .nested = nested};
 }
 
-llvm::SmallVector<Family, 0> mlir::moe::getDeepseekFamilies() { return {getV2(), getV3()}; }
+llvm::SmallVector<Family, 0> mlir::moe::getDeepseekFamilies() {
+  return {getV1(), getV2(), getV3("DeepseekV3ForCausalLM", "kimi_k2", getNames()),
+          getV3("KimiK25ForConditionalGeneration", "kimi_k25",
+                getNames("language_model.model.layers.{i}.", names::kNestedLlamaModel), "text_config")};
+}

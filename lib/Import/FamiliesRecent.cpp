@@ -16,6 +16,13 @@ using llvm::Twine;
 
 static constexpr StringRef kBlock = "model.layers.{i}.";
 
+/// Reads the size of dense blocks, if other keys than those of the table have made some.
+static void readDenseHidden(JsonReader &reader, ModelSpec &model) {
+  bool hasDense = llvm::any_of(model.blocks, [](const BlockSpec &block) { return !block.isMoe; });
+  if (hasDense && model.denseHidden == 0)
+    readSize(reader, "intermediate_size", kMaxSize, model.denseHidden);
+}
+
 //===----------------------------------------------------------------------===//
 // Routing like DeepSeek-V3's: sigmoid scores, a selection bias, a scale, shared experts, dense blocks first
 //===----------------------------------------------------------------------===//
@@ -88,6 +95,54 @@ static Family getSolar() {
           .checkpoint = getV3Names()};
 }
 
+/// The published classes make as many shared experts as this key says, or one. Chosen scores are always renormalised.
+static void readBailingLayer(JsonReader &reader, LayerSpec &layer) {
+  if (!reader.find("num_shared_experts"))
+    layer.sharedHidden = layer.expertHidden;
+  reader.acceptIf("moe_shared_expert_intermediate_size",
+                  [&](const llvm::json::Value &value) { return value.getAsInteger() == layer.expertHidden; });
+}
+
+static void readBailing(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
+  if (reader.getBool("use_qk_norm", true))
+    model.attention.headNorm = HeadNorm::head;
+  readFlag(reader, "use_bias", model.attention.outputBias);
+  // The first block is dense by default.
+  if (!reader.find("first_k_dense_replace")) {
+    model.blocks.front().isMoe = false;
+    readDenseHidden(reader, model);
+  }
+}
+
+/// Ling 2 and Ring 2, and Sarvam: GLM's routing and attention under other names. transformers has no class of them, so
+/// the defaults are those of the published classes.
+static Family getBailing(StringRef architecture, StringRef modelType, LayerSpec layer, AttentionSpec attention) {
+  layer.score = Score::sigmoid;
+  layer.renormalize = layer.selectionBias = true;
+  return {.architectures = {architecture},
+          .modelTypes = {modelType},
+          .layer = layer,
+          .layerKeys = {.scale = "routed_scaling_factor",
+                        .groups = GroupKeys{.score = GroupScore::top2, .minSize = 2},
+                        .sharedCount = "num_shared_experts",
+                        .fixed = {.mustBe = {{"score_function", "sigmoid"}, {"router_type", "topN"}},
+                                  .ignored = {"moe_router_enable_expert_bias", "router_dtype"},
+                                  .ignoredAs = {{"norm_topk_prob", "true"}}},
+                        .readMore = readBailingLayer},
+          .model = {.attention = attention},
+          .modelKeys = {.inputBiases = "use_qkv_bias",
+                        .rotary = {.isPartial = true},
+                        .sparse = {.first = "first_k_dense_replace"},
+                        .fixed = {.mustBeFalse = {"norm_head", "use_sliding_window"},
+                                  .ignored = {"embedding_dropout", "output_dropout", "max_window_layers",
+                                              "sliding_window", "num_nextn_predict_layers", "mtp_loss_scaling_factor"},
+                                  .ignoredAs = {{"use_rmsnorm", "true"}}},
+                        .readMore = readBailing},
+          .checkpoint = {kBlock,
+                         {names::kBailingBlock, names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts},
+                         names::kBailingModel}};
+}
+
 //===----------------------------------------------------------------------===//
 // MiniMax-M2, ERNIE 4.5, Hunyuan, Granite
 //===----------------------------------------------------------------------===//
@@ -127,9 +182,7 @@ static void readErnieBlocks(JsonReader &reader, const LayerSpec &, ModelSpec &mo
   int64_t last = reader.getInteger("moe_layer_end_index", -1, kMaxBlocks, -1);
   for (int64_t i = last + 1; last >= 0 && i < count; ++i)
     model.blocks[i].isMoe = false;
-  bool hasDense = llvm::any_of(model.blocks, [](const BlockSpec &block) { return !block.isMoe; });
-  if (hasDense && model.denseHidden == 0)
-    readSize(reader, "intermediate_size", kMaxSize, model.denseHidden);
+  readDenseHidden(reader, model);
 }
 
 /// The model divides the chosen scores by their sum, or by this number if it is larger.
@@ -399,6 +452,9 @@ llvm::SmallVector<Family, 0> mlir::moe::getRecentFamilies() {
   return {getDots(),
           getGlm(),
           getSolar(),
+          getBailing("BailingMoeV2ForCausalLM", "bailing_moe_v2", {.expertGroups = 8, .topGroups = 4},
+                     {.headDim = 128, .rotary = RotarySpec{.base = 6e5}}),
+          getBailing("SarvamMoEForCausalLM", "sarvam_moe", {.routingScale = 2.5}, {.headDim = 256}),
           getMiniMax(),
           getErnie(),
           getHunyuan(),

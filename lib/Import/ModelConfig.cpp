@@ -153,7 +153,8 @@ static JsonReader findText(JsonReader &reader, const Family &family) {
     return reader;
   // Parts that are not text, and their tokens.
   reader.accept({"vision_config", "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id",
-                 "image_token_index", "boi_token_index", "eoi_token_index"});
+                 "image_token_index", "boi_token_index", "eoi_token_index", "media_placeholder_token_id",
+                 "video_placeholder", "use_unified_vision_chunk", "ignore_index"});
   return reader.getObject(getTextKey(family));
 }
 
@@ -205,6 +206,9 @@ llvm::Expected<ModelConfig> mlir::moe::parseModelConfig(StringRef file, StringRe
   if (hasNestedText(*reader, *family))
     model.tiedHead = reader->getBool("tie_word_embeddings", false);
   readQuantization(*reader);
+  // Keys of transformers' base class that mean nothing if they are off.
+  for (StringRef key : {"add_cross_attention", "is_decoder", "tie_encoder_decoder", "tf_legacy_loss"})
+    text.acceptIf(key, [](const llvm::json::Value &value) { return value.getAsBoolean() == false; });
   const std::vector<JsonReader::Key> otherKeys = reader->getOtherKeys(isHarmlessKey);
   checkNested(*reader, otherKeys);
   if (reader->hasFailed() && whole)

@@ -13,6 +13,8 @@ def layer_of(config, sequences=1):
     """The layer that the family's published modeling code builds from `config`, for tokens of `sequences` sequences."""
     c = config
     family = c["architectures"][0]
+    if family == "KimiK25ForConditionalGeneration":
+        return layer_of(c["text_config"], sequences)
     if family == "SwitchTransformersForConditionalGeneration":
         # Top-1 of a softmax. The capacity is counted in each sequence.
         return Layer(c["d_model"], c["d_ff"], c["num_experts"], c["num_selected_experts"], activation=c["dense_act_fn"],
@@ -75,6 +77,8 @@ REDUCED = {
     "gpt3-6.7b-moe": dict(n_embd=16, n_inner=12, num_experts=6),
     "bert-base-moe": dict(hidden_size=16, intermediate_size=24, num_experts=8),
     "gpt-oss-120b": dict(hidden_size=16, intermediate_size=12, num_local_experts=16),
+    "kimi-k2.5": dict(text_config=dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=24)),
+    "deepseek-moe-16b": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=12),
     "kimi-k2": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=24),
     "glm-4.5-air": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=16),
     "glm-4.5": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=16),

@@ -111,6 +111,26 @@ def deepseek_routing(c):
                 sparse=tuple(range(c.get("first_k_dense_replace", 0), c["num_hidden_layers"])))
 
 
+def deepseek_v1(c):
+    return of(c, biased=ALL if c["attention_bias"] else (), normalise=c["norm_topk_prob"], count=c["n_routed_experts"],
+              k=c["num_experts_per_tok"], inner=c["moe_intermediate_size"], shared="mlp.shared_experts.",
+              shared_inner=c["n_shared_experts"] * c["moe_intermediate_size"],
+              sparse=tuple(range(c["first_k_dense_replace"], c["num_hidden_layers"])))
+
+
+def bailing(c):
+    """Ling 2, after modeling_bailing_moe_v2.py, and Sarvam."""
+    biased = (("q", "k", "v") if c["use_qkv_bias"] else ()) + (("o",) if c["use_bias"] else ())
+    return of(c, attention="attention.", packed="query_key_value", projections=("", "", "", "dense"), biased=biased,
+              head_norm="head" if c["use_qk_norm"] else "", head_norms=("query_layernorm", "key_layernorm"),
+              turned=int(c["head_dim"] * c.get("partial_rotary_factor", 1)), embedding="model.word_embeddings.weight",
+              score="sigmoid", normalise=True, scale=c["routed_scaling_factor"], groups=(c["n_group"], c["topk_group"]),
+              bias_of_choice="mlp.gate.expert_bias", count=c["num_experts"], k=c["num_experts_per_tok"],
+              inner=c["moe_intermediate_size"], shared="mlp.shared_experts.",
+              shared_inner=c["num_shared_experts"] * c["moe_intermediate_size"],
+              sparse=tuple(range(c["first_k_dense_replace"], c["num_hidden_layers"])))
+
+
 def dots(c):
     first = c.get("max_window_layers", c["num_hidden_layers"])
     windows = tuple((c["sliding_window"] or 0) if i >= first else 0 for i in range(c["num_hidden_layers"]))
@@ -202,6 +222,7 @@ def dbrx(c):
 
 FAMILIES = {
     "LlamaForCausalLM": llama, "MistralForCausalLM": mistral, "Qwen2ForCausalLM": qwen2, "Qwen3ForCausalLM": qwen3,
+    "DeepseekForCausalLM": deepseek_v1, "BailingMoeV2ForCausalLM": bailing, "SarvamMoEForCausalLM": bailing,
     "Dots1ForCausalLM": dots, "Glm4MoeForCausalLM": glm, "SolarOpenForCausalLM": solar, "MiniMaxM2ForCausalLM": minimax,
     "Ernie4_5_MoeForCausalLM": ernie, "HunYuanMoEV1ForCausalLM": hunyuan, "GraniteMoeForCausalLM": granite,
     "Llama4ForCausalLM": llama4, "Llama4ForConditionalGeneration": llama4, "Qwen3VLMoeForConditionalGeneration": qwen3_vl, "DbrxForCausalLM": dbrx,
@@ -339,9 +360,11 @@ def logits(c, t, tokens):
 def attention_shapes(f, p):
     q, k, m = f.heads * f.head, f.key_heads * f.head, f.hidden
     if f.packed:
-        return {f"{p}{f.packed}.weight": (q + 2 * k, m), f"{p}{f.projections[3]}.weight": (m, q)}
+        made = [("q", f.packed, q + 2 * k, m), ("o", f.projections[3], m, q)]
+    else:
+        made = zip(ALL, f.projections, (q, k, k, m), (m, m, m, q))
     shapes = {}
-    for which, name, out, into in zip(ALL, f.projections, (q, k, k, m), (m, m, m, q)):
+    for which, name, out, into in made:
         shapes[f"{p}{name}.weight"] = (out, into)
         if which in f.biased:
             shapes[f"{p}{name}.bias"] = (out,)

@@ -551,10 +551,15 @@ def switch_shapes(c):
 
 # Any family
 
+# Multimodal models whose text is a model of another family, and the prefix of its tensors' names.
+TEXT = {"KimiK25ForConditionalGeneration": "language_model."}
+
 
 def shapes(config):
     """{name: shape} of the checkpoint of a model with this config."""
     family = family_of(config)
+    if family in TEXT:
+        return {TEXT[family] + name: shape for name, shape in shapes(config["text_config"]).items()}
     if family in llama_like.FAMILIES:
         return llama_like.shapes(config)
     if family in LLAMA:
@@ -566,6 +571,8 @@ def logits(config, tensors, tokens, groups=1, decoder_tokens=None):
     """Logits [batch * length, vocabulary] for `tokens` [batch, length]. Capacities are counted in each of `groups` blocks, Switch's in
     each sequence."""
     family = family_of(config)
+    if family in TEXT:
+        return logits(config["text_config"], {name.removeprefix(TEXT[family]): tensor for name, tensor in tensors.items()}, tokens)
     if family in llama_like.FAMILIES:
         return llama_like.logits(config, tensors, tokens)
     if family in LLAMA:
