@@ -177,13 +177,19 @@ inline constexpr Rule kErnieExperts[] = {
     {.parameter = "selection_bias", .tensor = "mlp.moe_statics.e_score_correction_bias", .isRow = true},
 };
 
-/// Goes before Llama's.
+// These go before Llama's.
+inline constexpr Rule kHunyuanShared[] = {
+    gated("shared_w1", "mlp.shared_mlp.gate_proj.weight", "mlp.shared_mlp.up_proj.weight"),
+    linear("shared_w2", "mlp.shared_mlp.down_proj.weight"),
+};
 inline constexpr Rule kHunyuanBlock[] = {
     copy("attention.q_norm", "self_attn.query_layernorm.weight"),
     copy("attention.k_norm", "self_attn.key_layernorm.weight"),
     linear("gate", "mlp.gate.wg.weight"),
-    gated("shared_w1", "mlp.shared_mlp.gate_proj.weight", "mlp.shared_mlp.up_proj.weight"),
-    linear("shared_w2", "mlp.shared_mlp.down_proj.weight"),
+};
+inline constexpr Rule kHunyuanV3Experts[] = {
+    linear("gate", "mlp.router.gate.weight"),
+    copy("selection_bias", "mlp.expert_bias"),
 };
 
 inline constexpr Rule kGraniteExperts[] = {

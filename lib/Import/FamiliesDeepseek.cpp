@@ -93,9 +93,10 @@ static void readV3(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
 
 /// DeepSeek-V3: sigmoid scores, balanced by a selection bias instead of a loss. The two best experts of a group score
 /// it. Weights are scaled; renormalisation is an option. `nested` is the object of its keys in multimodal models.
-static Family getV3(StringRef architecture, StringRef modelType, CheckpointNames checkpoint, StringRef nested = {}) {
+static Family getV3(StringRef architecture, llvm::SmallVector<StringRef, 2> modelTypes, SparseKeys sparse,
+                    CheckpointNames checkpoint, StringRef nested = {}) {
   return {.architectures = {architecture},
-          .modelTypes = {"deepseek_v3", modelType},
+          .modelTypes = std::move(modelTypes),
           .layer = {.score = Score::sigmoid, .selectionBias = true},
           .layerKeys = {.experts = "n_routed_experts",
                         .renormalize = "norm_topk_prob",
@@ -104,13 +105,15 @@ static Family getV3(StringRef architecture, StringRef modelType, CheckpointNames
                         .sharedCount = "n_shared_experts",
                         .fixed = {.mustBe = {{"scoring_func", "sigmoid"}, {"topk_method", "noaux_tc"}}}},
           .model = {.attention = {.latent = LatentSpec()}},
-          .modelKeys = {.biases = "attention_bias", .sparse = kBlocks, .fixed = getFixedKeys(), .readMore = readV3},
+          .modelKeys = {.biases = "attention_bias", .sparse = sparse, .fixed = getFixedKeys(), .readMore = readV3},
           .checkpoint = std::move(checkpoint),
           .nested = nested};
 }
 
 llvm::SmallVector<Family, 0> mlir::moe::getDeepseekFamilies() {
-  return {getV1(), getV2(), getV3("DeepseekV3ForCausalLM", "kimi_k2", getNames()),
-          getV3("KimiK25ForConditionalGeneration", "kimi_k25",
-                getNames("language_model.model.layers.{i}.", names::kNestedLlamaModel), "text_config")};
+  return {getV1(), getV2(), getV3("DeepseekV3ForCausalLM", {"deepseek_v3", "kimi_k2"}, kBlocks, getNames()),
+          getV3("KimiK25ForConditionalGeneration", {"deepseek_v3", "kimi_k25"}, kBlocks,
+                getNames("language_model.model.layers.{i}.", names::kNestedLlamaModel), "text_config"),
+          // GLM-4.7-Flash: the experts are GLM-4.5's.
+          getV3("Glm4MoeLiteForCausalLM", {"glm4_moe_lite"}, {.types = "mlp_layer_types"}, getNames())};
 }

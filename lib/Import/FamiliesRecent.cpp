@@ -114,33 +114,36 @@ static void readBailing(JsonReader &reader, const LayerSpec &, ModelSpec &model)
   }
 }
 
-/// Ling 2 and Ring 2, and Sarvam: GLM's routing and attention under other names. transformers has no class of them, so
-/// the defaults are those of the published classes.
-static Family getBailing(StringRef architecture, StringRef modelType, LayerSpec layer, AttentionSpec attention) {
+/// Ling 2 and Ring 2, and Sarvam: GLM's routing and attention under other names. transformers has no class of Ling, so
+/// its defaults are those of the published class. `renormalize` is the key with which weights may not be renormalised.
+static Family getBailing(llvm::SmallVector<StringRef, 2> architectures, StringRef modelType, StringRef renormalize,
+                         LayerSpec layer, AttentionSpec attention) {
   layer.score = Score::sigmoid;
   layer.renormalize = layer.selectionBias = true;
-  return {.architectures = {architecture},
-          .modelTypes = {modelType},
-          .layer = layer,
-          .layerKeys = {.scale = "routed_scaling_factor",
-                        .groups = GroupKeys{.score = GroupScore::top2, .minSize = 2},
-                        .sharedCount = "num_shared_experts",
-                        .fixed = {.mustBe = {{"score_function", "sigmoid"}, {"router_type", "topN"}},
-                                  .ignored = {"moe_router_enable_expert_bias", "router_dtype"},
-                                  .ignoredAs = {{"norm_topk_prob", "true"}}},
-                        .readMore = readBailingLayer},
-          .model = {.attention = attention},
-          .modelKeys = {.inputBiases = "use_qkv_bias",
-                        .rotary = {.isPartial = true},
-                        .sparse = {.first = "first_k_dense_replace"},
-                        .fixed = {.mustBeFalse = {"norm_head", "use_sliding_window"},
-                                  .ignored = {"embedding_dropout", "output_dropout", "max_window_layers",
-                                              "sliding_window", "num_nextn_predict_layers", "mtp_loss_scaling_factor"},
-                                  .ignoredAs = {{"use_rmsnorm", "true"}}},
-                        .readMore = readBailing},
-          .checkpoint = {kBlock,
-                         {names::kBailingBlock, names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts},
-                         names::kBailingModel}};
+  return {
+      .architectures = std::move(architectures),
+      .modelTypes = {modelType},
+      .layer = layer,
+      .layerKeys = {.renormalize = renormalize,
+                    .scale = "routed_scaling_factor",
+                    .groups = GroupKeys{.score = GroupScore::top2, .minSize = 2},
+                    .sharedCount = "num_shared_experts",
+                    .fixed = {.mustBe = {{"score_function", "sigmoid"}, {"router_type", "topN"}},
+                              .ignored = {"moe_router_enable_expert_bias", "router_dtype"},
+                              .ignoredAs = {{"norm_topk_prob", "true"}}},
+                    .readMore = readBailingLayer},
+      .model = {.attention = attention},
+      .modelKeys = {.inputBiases = "use_qkv_bias",
+                    .rotary = {.isPartial = true},
+                    .sparse = {.first = "first_k_dense_replace"},
+                    .fixed = {.mustBeFalse = {"norm_head", "use_sliding_window"},
+                              .ignored = {"embedding_dropout", "output_dropout", "max_window_layers", "sliding_window",
+                                          "num_nextn_predict_layers", "num_mtp_layers", "mtp_loss_scaling_factor"},
+                              .ignoredAs = {{"use_rmsnorm", "true"}}},
+                    .readMore = readBailing},
+      .checkpoint = {kBlock,
+                     {names::kBailingBlock, names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts},
+                     names::kBailingModel}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -248,7 +251,26 @@ static Family getHunyuan() {
                         .fixed = {.mustBeFalse = {"mlp_bias", "use_cla"},
                                   .ignored = {"eod_token_id", "attention_head_dim"},
                                   .ignoredAs = {{"use_qk_norm", "true"}, {"use_rotary_pos_emb", "true"}}}},
-          .checkpoint = {kBlock, {names::kHunyuanBlock, names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
+          .checkpoint = {kBlock,
+                         {names::kHunyuanBlock, names::kHunyuanShared, names::kLlamaBlock, names::kQwenExperts},
+                         names::kLlamaModel}};
+}
+
+/// Hunyuan 3: DeepSeek-V3's routing without groups, and norms of heads' queries and keys.
+static Family getHunyuanV3() {
+  return {.architectures = {"HYV3ForCausalLM"},
+          .modelTypes = {"hy_v3"},
+          .layer = {.score = Score::sigmoid, .renormalize = true, .selectionBias = true},
+          .layerKeys = {.scale = "router_scaling_factor",
+                        .sharedCount = "num_shared_experts",
+                        .fixed = {.ignored = {"enable_moe_fp32_combine"}}},
+          .model = {.attention = {.headNorm = HeadNorm::head}},
+          .modelKeys = {.biases = "attention_bias",
+                        .sparse = {.types = "mlp_layer_types"},
+                        .fixed = {.mustBeFalse = {"mlp_bias"}, .ignored = {"num_nextn_predict_layers"}}},
+          .checkpoint = {kBlock,
+                         {names::kHunyuanV3Experts, names::kHunyuanShared, names::kLlamaBlock, names::kQwenExperts},
+                         names::kLlamaModel}};
 }
 
 /// Granite multiplies embeddings, residual branches and attention scores by constants, and divides the logits by one.
@@ -452,12 +474,13 @@ llvm::SmallVector<Family, 0> mlir::moe::getRecentFamilies() {
   return {getDots(),
           getGlm(),
           getSolar(),
-          getBailing("BailingMoeV2ForCausalLM", "bailing_moe_v2", {.expertGroups = 8, .topGroups = 4},
+          getBailing({"BailingMoeV2ForCausalLM"}, "bailing_moe_v2", "", {.expertGroups = 8, .topGroups = 4},
                      {.headDim = 128, .rotary = RotarySpec{.base = 6e5}}),
-          getBailing("SarvamMoEForCausalLM", "sarvam_moe", {.routingScale = 2.5}, {.headDim = 256}),
+          getBailing({"SarvamMoEForCausalLM", "Glm4MoeForCausalLM"}, "sarvam_moe", "norm_topk_prob", {}, {}),
           getMiniMax(),
           getErnie(),
           getHunyuan(),
+          getHunyuanV3(),
           getGranite(),
           getLlama4("Llama4ForConditionalGeneration", "text_config", "language_model.model.layers.{i}.",
                     names::kNestedLlamaModel),

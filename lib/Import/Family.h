@@ -90,9 +90,10 @@ struct RotaryKeys {
   bool hasAlpha = false;        ///< "dynamic" scaling with `alpha` enlarges the base (Hunyuan)
 };
 
-/// Keys of the MoE blocks: block i is MoE if (i + 1) % step == 0, first <= i, and no list excludes it.
+/// Keys of the MoE blocks: block i is MoE if (i + 1) % step == 0, first <= i, and no list excludes it. `types` is a
+/// list of "dense" and "sparse" instead; without it the first block alone is dense.
 struct SparseKeys {
-  llvm::StringRef step = {}, first = {}, denseList = {};
+  llvm::StringRef step = {}, first = {}, denseList = {}, types = {};
 };
 
 /// Keys of the blocks whose attention has a window.

@@ -57,8 +57,23 @@ static std::string describeKnown(StringRef name, llvm::ArrayRef<StringRef> known
   return name.empty() ? text : text + ", of which \"" + findNearest(name, known).str() + "\" is the most similar,";
 }
 
+static bool hasName(llvm::ArrayRef<StringRef> names, const llvm::json::Value *name) {
+  return name && name->getAsString() && llvm::is_contained(names, *name->getAsString());
+}
+
+/// Finds the family of an architecture. In transformers one class may be the model of several types, whose checkpoints
+/// have other names (Sarvam). Null if there is none.
+static const Family *findByArchitecture(const llvm::json::Value &name, const llvm::json::Value *type) {
+  const Family *found = nullptr;
+  for (const Family &family : getFamilies())
+    if (hasName(family.architectures, &name) && (!found || hasName(family.modelTypes, type)))
+      found = &family;
+  return found;
+}
+
 /// Finds the family of the first known name under `architectures`, or of `model_type`.
 static const Family *findFamily(JsonReader &reader) {
+  const llvm::json::Value *type = reader.find("model_type");
   if (const llvm::json::Value *value = reader.find("architectures")) {
     const llvm::json::Array *names = value->getAsArray();
     if (!names) {
@@ -66,17 +81,16 @@ static const Family *findFamily(JsonReader &reader) {
       return nullptr;
     }
     for (const llvm::json::Value &name : *names)
-      for (const Family &family : getFamilies())
-        if (name.getAsString() && llvm::is_contained(family.architectures, *name.getAsString()))
-          return &family;
+      if (const Family *family = findByArchitecture(name, type))
+        return family;
     for (const llvm::json::Value &name : *names)
       if (StringRef known = findOtherHead(name.getAsString().value_or("")); !known.empty()) {
         reader.fail("architectures", "\"" + known + "\", the same model with the head that computes logits,");
         return nullptr;
       }
-  } else if (const llvm::json::Value *type = reader.find("model_type")) {
+  } else if (type) {
     for (const Family &family : getFamilies())
-      if (type->getAsString() && llvm::is_contained(family.modelTypes, *type->getAsString()))
+      if (hasName(family.modelTypes, type))
         return &family;
     reader.fail("model_type", describeKnown(type->getAsString().value_or(""), getKnownModelTypes()));
     return nullptr;

@@ -114,7 +114,24 @@ static void readWindows(JsonReader &reader, const WindowKeys &keys, ModelSpec &m
     readWindowTypes(reader, keys, model);
 }
 
+/// Reads a list with the type of each block's feed-forward part.
+static void readSparseTypes(JsonReader &reader, StringRef key, ModelSpec &model) {
+  model.blocks.front().isMoe = false;
+  std::vector<std::string> types = reader.getStrings(key);
+  if (!reader.find(key) || reader.hasFailed())
+    return;
+  if (types.size() != model.blocks.size())
+    return reader.fail(key, "a type for each of the " + Twine(model.blocks.size()) + " blocks");
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (types[i] != "sparse" && types[i] != "dense")
+      return reader.fail((key + "[" + Twine(i) + "]").str(), R"(one of "dense", "sparse")");
+    model.blocks[i].isMoe = types[i] == "sparse";
+  }
+}
+
 static void readSparseBlocks(JsonReader &reader, const SparseKeys &keys, const LayerSpec &layer, ModelSpec &model) {
+  if (!keys.types.empty())
+    return readSparseTypes(reader, keys.types, model);
   for (StringRef key : {keys.step, keys.first})
     if (!key.empty() && reader.unsetsDefault(key))
       reader.fail(key, "an integer");

@@ -4,6 +4,7 @@ import json
 import os
 
 import llama_like
+import models
 from oracle import Layer, Model
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "share", "models")
@@ -13,8 +14,8 @@ def layer_of(config, sequences=1):
     """The layer that the family's published modeling code builds from `config`, for tokens of `sequences` sequences."""
     c = config
     family = c["architectures"][0]
-    if family == "KimiK25ForConditionalGeneration":
-        return layer_of(c["text_config"], sequences)
+    if same := models.same_as(config):
+        return layer_of(same[0], sequences)
     if family == "SwitchTransformersForConditionalGeneration":
         # Top-1 of a softmax. The capacity is counted in each sequence.
         return Layer(c["d_model"], c["d_ff"], c["num_experts"], c["num_selected_experts"], activation=c["dense_act_fn"],

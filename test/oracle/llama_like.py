@@ -119,12 +119,12 @@ def deepseek_v1(c):
 
 
 def bailing(c):
-    """Ling 2, after modeling_bailing_moe_v2.py, and Sarvam."""
+    """Ling 2, after modeling_bailing_moe_v2.py, and Sarvam, which is transformers' GLM with other names."""
     biased = (("q", "k", "v") if c["use_qkv_bias"] else ()) + (("o",) if c["use_bias"] else ())
     return of(c, attention="attention.", packed="query_key_value", projections=("", "", "", "dense"), biased=biased,
               head_norm="head" if c["use_qk_norm"] else "", head_norms=("query_layernorm", "key_layernorm"),
               turned=int(c["head_dim"] * c.get("partial_rotary_factor", 1)), embedding="model.word_embeddings.weight",
-              score="sigmoid", normalise=True, scale=c["routed_scaling_factor"], groups=(c["n_group"], c["topk_group"]),
+              score="sigmoid", normalise=c["norm_topk_prob"], scale=c["routed_scaling_factor"], groups=(c["n_group"], c["topk_group"]),
               bias_of_choice="mlp.gate.expert_bias", count=c["num_experts"], k=c["num_experts_per_tok"],
               inner=c["moe_intermediate_size"], shared="mlp.shared_experts.",
               shared_inner=c["num_shared_experts"] * c["moe_intermediate_size"],
@@ -169,6 +169,14 @@ def hunyuan(c):
               head_norms=("query_layernorm", "key_layernorm"), biased=ALL if c["attention_bias"] else (), normalise=True,
               count=c["num_experts"], k=k, inner=c["intermediate_size"], sparse=tuple(range(c["num_hidden_layers"])),
               gate="mlp.gate.wg.weight", shared="mlp.shared_mlp.", shared_inner=c["intermediate_size"])
+
+
+def hunyuan_v3(c):
+    return of(c, head_norm="head", biased=ALL if c["attention_bias"] else (), score="sigmoid", normalise=True,
+              scale=c["router_scaling_factor"], bias_of_choice="mlp.expert_bias", count=c["num_experts"], k=c["num_experts_per_tok"],
+              inner=c["moe_intermediate_size"], gate="mlp.router.gate.weight", shared="mlp.shared_mlp.",
+              shared_inner=c["num_shared_experts"] * c["moe_intermediate_size"],
+              sparse=tuple(i for i, kind in enumerate(c["mlp_layer_types"]) if kind == "sparse"))
 
 
 def granite(c):
@@ -224,7 +232,7 @@ FAMILIES = {
     "LlamaForCausalLM": llama, "MistralForCausalLM": mistral, "Qwen2ForCausalLM": qwen2, "Qwen3ForCausalLM": qwen3,
     "DeepseekForCausalLM": deepseek_v1, "BailingMoeV2ForCausalLM": bailing, "SarvamMoEForCausalLM": bailing,
     "Dots1ForCausalLM": dots, "Glm4MoeForCausalLM": glm, "SolarOpenForCausalLM": solar, "MiniMaxM2ForCausalLM": minimax,
-    "Ernie4_5_MoeForCausalLM": ernie, "HunYuanMoEV1ForCausalLM": hunyuan, "GraniteMoeForCausalLM": granite,
+    "Ernie4_5_MoeForCausalLM": ernie, "HunYuanMoEV1ForCausalLM": hunyuan, "HYV3ForCausalLM": hunyuan_v3, "GraniteMoeForCausalLM": granite,
     "Llama4ForCausalLM": llama4, "Llama4ForConditionalGeneration": llama4, "Qwen3VLMoeForConditionalGeneration": qwen3_vl, "DbrxForCausalLM": dbrx,
 }
 

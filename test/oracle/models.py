@@ -551,15 +551,22 @@ def switch_shapes(c):
 
 # Any family
 
-# Multimodal models whose text is a model of another family, and the prefix of its tensors' names.
-TEXT = {"KimiK25ForConditionalGeneration": "language_model."}
+
+def same_as(config):
+    """The config of a model of another family that computes the same, and the prefix that its tensors' names have here. Otherwise None."""
+    if family_of(config) == "KimiK25ForConditionalGeneration":
+        return config["text_config"], "language_model."
+    if family_of(config) == "Glm4MoeLiteForCausalLM":
+        dense = config["mlp_layer_types"].index("sparse")
+        return {**config, "architectures": ["DeepseekV3ForCausalLM"], "first_k_dense_replace": dense, "moe_layer_freq": 1}, ""
+    return None
 
 
 def shapes(config):
     """{name: shape} of the checkpoint of a model with this config."""
     family = family_of(config)
-    if family in TEXT:
-        return {TEXT[family] + name: shape for name, shape in shapes(config["text_config"]).items()}
+    if same := same_as(config):
+        return {same[1] + name: shape for name, shape in shapes(same[0]).items()}
     if family in llama_like.FAMILIES:
         return llama_like.shapes(config)
     if family in LLAMA:
@@ -571,8 +578,8 @@ def logits(config, tensors, tokens, groups=1, decoder_tokens=None):
     """Logits [batch * length, vocabulary] for `tokens` [batch, length]. Capacities are counted in each of `groups` blocks, Switch's in
     each sequence."""
     family = family_of(config)
-    if family in TEXT:
-        return logits(config["text_config"], {name.removeprefix(TEXT[family]): tensor for name, tensor in tensors.items()}, tokens)
+    if same := same_as(config):
+        return logits(same[0], {name.removeprefix(same[1]): tensor for name, tensor in tensors.items()}, tokens)
     if family in llama_like.FAMILIES:
         return llama_like.logits(config, tensors, tokens)
     if family in LLAMA:

@@ -73,12 +73,17 @@ def flat_ids(ids):
     return {name: values.reshape(-1).astype(np.int32) for name, values in ids.items()}
 
 
+def class_of(config):
+    """transformers' class of the model. Sarvam is a configuration of GLM's."""
+    named = getattr(transformers, config["architectures"][0], None)
+    return named or transformers.MODEL_FOR_CAUSAL_LM_MAPPING[type(make_kind(config))]
+
+
 def make_model(config):
     """A random model of transformers in double precision. Norms, biases (those of the selection are no parameters) and sinks, which it
     initialises to 1 or 0, are random, too."""
     torch.manual_seed(1)
-    kind = getattr(transformers, config["architectures"][0])
-    model = kind._from_config(make_kind(config), attn_implementation="eager").double().eval()
+    model = class_of(config)._from_config(make_kind(config), attn_implementation="eager").double().eval()
     for module in model.modules():
         if module.__class__.__name__ == "SwitchTransformersTop1Router":
             module.dtype = torch.float64  # a config cannot set it
@@ -113,7 +118,7 @@ def logits_of(model, ids):
 
 
 def reload(config, folder):
-    kind = getattr(transformers, config["architectures"][0])
+    kind = class_of(config)
     return kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager").eval()
 
 
