@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/MapVector.h"
 
 #include "moe/Dialect/Moe/IR/ElementTypes.h"
 #include "moe/Dialect/Moe/IR/MoeLabels.h"
@@ -64,7 +63,7 @@ private:
   OpBuilder builder;
   /// Terms that each stage adds to a value's cotangent, by value, with null for ops without a stage. A sum that went
   /// back and forth between stages would let each micro-batch wait for the others' backwards.
-  llvm::DenseMap<Value, llvm::SmallMapVector<Attribute, Value, 1>> cotangents;
+  llvm::DenseMap<Value, SmallVector<std::pair<Attribute, Value>, 1>> cotangents;
   unsigned numInputs = 0;
   /// Parameters and values made of them alone. Empty unless gradients are wide.
   llvm::DenseSet<Value> ofParameters;
@@ -164,8 +163,12 @@ void Differentiator::addCotangentArguments() {
 }
 
 void Differentiator::accumulate(Value value, Value gradient, Location loc, Attribute stage) {
-  Value &cotangent = cotangents[value][stage];
-  cotangent = cotangent ? builder.create<AddOp>(loc, cotangent, gradient) : gradient;
+  SmallVector<std::pair<Attribute, Value>, 1> &terms = cotangents[value];
+  auto *term = llvm::find_if(terms, [&](const auto &one) { return one.first == stage; });
+  if (term == terms.end())
+    terms.emplace_back(stage, gradient);
+  else
+    term->second = builder.create<AddOp>(loc, term->second, gradient);
 }
 
 /// Cotangent of all stages, or null if there is none.
