@@ -31,6 +31,9 @@ public:
   void addUnknown(std::string feature, std::string reason, std::string unknown) {
     all.push_back({{std::move(feature), std::move(reason), "", 0, std::move(unknown)}, nullptr});
   }
+  void refuse(std::string feature, std::string reason, std::string remedy) {
+    all.push_back({{std::move(feature), std::move(reason), "", 0, std::move(remedy), /*isRefused=*/true}, nullptr});
+  }
 
   void adaptSequences(StringRef reason);
   void adaptSchedule(StringRef reason, bool sendsOnce);
@@ -172,7 +175,7 @@ static void adaptGroups(Adapter &adapter, const TorchtitanModel &model) {
     adapter.add(pipeline, model.noPipeline, "data parallelism over its ranks; --parallel=auto,pp=1 searches again",
                 takeNoPipeline);
   else if (all.getPp() > 1 && !model.noPipeline.empty())
-    adapter.addUnknown(pipeline, model.noPipeline, "plan again with --parallel=auto,pp=1");
+    adapter.refuse(pipeline, model.noPipeline, "plan again with --parallel=auto,pp=1");
   const std::tuple<bool, const std::string &, std::string, const char *> others[] = {
       {all.getMp() > 1, model.noTensor, "tensor parallelism", "mp=1"},
       {all.getEp() > 1, model.noExperts, "expert parallelism", "ep=1"},
@@ -180,7 +183,7 @@ static void adaptGroups(Adapter &adapter, const TorchtitanModel &model) {
       {all.getCp() > 1, model.noContext, "context parallelism", "cp=1"}};
   for (const auto &[isUsed, reason, feature, instead] : others)
     if (isUsed && !reason.empty())
-      adapter.addUnknown(feature, reason, std::string("plan again with --parallel=auto,") + instead);
+      adapter.refuse(feature, reason, std::string("plan again with --parallel=auto,") + instead);
 }
 
 std::vector<Adaptation> mlir::moe::adaptToTorchtitan(const PlannedJob &job, const llvm::VersionTuple &version) {
@@ -208,8 +211,8 @@ std::vector<Adaptation> mlir::moe::adaptToTorchtitan(const PlannedJob &job, cons
                                          : "whole parameters on each data-parallel rank",
                        "data_parallel_shard_degree is FSDP, which divides parameters and gradients, too", noPlan);
   if (std::string reason = job.hasExperts() ? refuseExperts(all, isPython) : ""; !reason.empty())
-    adapter.addUnknown("EP" + std::to_string(all.getEp()) + " with ETP" + std::to_string(all.getEsp()), reason,
-                       "plan again with other groups, such as --parallel=auto,esp=1");
+    adapter.refuse("EP" + std::to_string(all.getEp()) + " with ETP" + std::to_string(all.getEsp()), reason,
+                   "plan again with other groups, such as --parallel=auto,esp=1");
   if (!job.wideGradients && job.dtype != "f32")
     adapter.addUnknown("sums of gradients in " + job.dtype, "FSDP of torchtitan sums gradients in f32",
                        "--grad-dtype=f32 plans that");

@@ -252,6 +252,10 @@ static void writeHeader(const Advice &advice, const PlannedJob &job, llvm::raw_o
   for (const std::string &gap : advice.modelGaps)
     os << "# Not in this file: " << gap << ".\n";
   for (const Omission &one : advice.omissions) {
+    if (one.isRefused) {
+      os << "# Cannot run: " << one.feature << ". " << one.reason << ": " << one.unknown << ".\n";
+      continue;
+    }
     os << "# Left out: " << one.feature << ". " << one.reason << ".";
     if (!one.instead.empty())
       os << " Instead: " << one.instead << ".";
@@ -261,7 +265,7 @@ static void writeHeader(const Advice &advice, const PlannedJob &job, llvm::raw_o
       os << " What that costs is not known: " << one.unknown << ".";
     os << "\n";
   }
-  if (advice.omissions.empty())
+  if (advice.omissions.empty() || llvm::any_of(advice.omissions, [](const Omission &one) { return one.isRefused; }))
     return;
   os << "# With all of that left out: ";
   if (own.whole.seconds > 0) {

@@ -156,15 +156,18 @@ std::vector<std::string> mlir::moe::findTorchtitanGaps(const TorchtitanModel &mo
                                                        const llvm::VersionTuple &version) {
   if (model.name.empty())
     return {"torchtitan " + version.getAsString() + " has no model like " + config.architecture};
+  const bool isPython = version >= kTorchtitanInPython, isOss = model.name == "gpt_oss";
+  std::vector<std::string> gaps;
+  if (!isPython && isOss)
+    gaps.emplace_back("a bias of the router");
   // The sizes of a flavor need no arguments.
   if (!model.flavor.empty())
-    return {};
-  const bool isPython = version >= kTorchtitanInPython;
+    return gaps;
   const ModelSpec &spec = *config.model;
   const AttentionSpec &attention = spec.attention;
   const LayerSpec &layer = config.layer;
   const int64_t dense = countDenseBlocks(spec), layers = static_cast<int64_t>(spec.blocks.size());
-  const bool isQwen = model.name == "qwen3", isOss = model.name == "gpt_oss", isLlama = model.name == "llama3";
+  const bool isQwen = model.name == "qwen3", isLlama = model.name == "llama3";
   const bool isDeepSeek = model.name == "deepseek_v3";
   const bool hasDenseFirst =
       llvm::all_of(ArrayRef(spec.blocks).take_front(dense), [](const BlockSpec &block) { return !block.isMoe; });
@@ -181,7 +184,6 @@ std::vector<std::string> mlir::moe::findTorchtitanGaps(const TorchtitanModel &mo
        "heads whose columns are not the model's together"},
       {isPython && isOss && (attention.heads != 64 || attention.keyHeads != 8 || attention.headDim != 64),
        "other heads than 64 of queries and 8 of keys, with 64 columns"}};
-  std::vector<std::string> gaps;
   for (auto [isGap, text] : known)
     if (isGap)
       gaps.emplace_back(text);

@@ -29,6 +29,8 @@ static void writeOmission(llvm::json::OStream &json, const Omission &one) {
     json.attribute("seconds", one.seconds);
   else
     json.attribute("unknown", one.unknown);
+  if (one.isRefused)
+    json.attribute("refused", true);
 }
 
 void mlir::moe::writeAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os) {

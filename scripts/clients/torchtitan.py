@@ -335,7 +335,7 @@ def check_job(file: Path, expected: int, gaps: list[str], step: bool) -> str:
 def check(plan: list[str], options: argparse.Namespace) -> str:
     text, remark = write_plan(options, plan, "torchtitan")
     gaps = re.findall(r"^# Not in this file: (.*?)\.?$", text, re.M)
-    refused = [gap for gap in gaps if "has no model" in gap] + re.findall(r"^# Left out: (.*): plan again with", text, re.M)
+    refused = [gap for gap in gaps if "has no model" in gap] + re.findall(r"^# Cannot run: (.*): plan again with", text, re.M)
     if refused:
         raise NotChecked(f"the file says: {refused[0]}")
     blocks, first, last = count_blocks(options, plan)

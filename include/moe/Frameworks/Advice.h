@@ -60,6 +60,8 @@ struct Omission {
   std::string instead;   ///< substitute of the framework; empty if MoePlan has no such plan
   double seconds = 0;    ///< length of a step without this feature alone; 0: not known
   std::string unknown{}; ///< reason if `seconds` is not known
+  bool isRefused =
+      false; ///< true: the arguments still have it, the framework cannot run them, and `unknown` is the remedy
 };
 
 struct Advice {
