@@ -23,9 +23,10 @@ mkdir "$home/wheels" "$home/source"
 cp "$wheels"/*.whl "$home/wheels"
 # The package's own tests, and the files that they read.
 git archive HEAD README.md docs/Python.md examples runtime/include test | tar x -C "$home/source"
-# PyTorch and pip ask for a name of the user, and for the registry that this machine uses.
+# PyTorch asks for a name of the user, and pip for the registry of this machine and the certificates of its network.
 grep -q ^user: "$tree/etc/passwd" || echo "user:x:1000:1000::/home/user:/bin/bash" >>"$tree/etc/passwd"
 [ ! -f /etc/pip.conf ] || cp /etc/pip.conf "$tree/etc/pip.conf"
+cp -L /etc/ssl/certs/ca-certificates.crt "$tree/etc/ssl/certs/ca-certificates.crt"
 cp -L /etc/resolv.conf "$tree/etc/resolv.conf"
 mountpoint -q "$tree/proc" || mount -t proc proc "$tree/proc"
 mountpoint -q "$tree/dev" || mount --bind /dev "$tree/dev"
