@@ -154,7 +154,7 @@ bool PlaceFinder::readString() {
 //===----------------------------------------------------------------------===//
 
 /// Writes the numbers that Python writes and JSON lacks in as many columns: an infinite one as one that is too large,
-/// and NaN, which is no value of any key, as an empty list.
+/// and NaN, which is no value of any key, as a string.
 static std::string replacePythonNumbers(StringRef text) {
   std::string replaced = text.str();
   bool inString = false;
@@ -165,7 +165,7 @@ static std::string replacePythonNumbers(StringRef text) {
       i += text[i] == '\\';
       continue;
     }
-    for (auto [word, number] : {std::pair<StringRef, StringRef>("Infinity", "1e999999"), {"NaN", "[ ]"}})
+    for (auto [word, number] : {std::pair<StringRef, StringRef>("Infinity", "1e999999"), {"NaN", "\"N\""}})
       if (text.substr(i).starts_with(word))
         replaced.replace(i, number.size(), number.data());
   }
