@@ -28,6 +28,8 @@ grep -q ^user: "$tree/etc/passwd" || echo "user:x:1000:1000::/home/user:/bin/bas
 [ ! -f /etc/pip.conf ] || cp /etc/pip.conf "$tree/etc/pip.conf"
 cp -L /etc/ssl/certs/ca-certificates.crt "$tree/etc/ssl/certs/ca-certificates.crt"
 cp -L /etc/resolv.conf "$tree/etc/resolv.conf"
+# debootstrap leaves this file to the installer.
+[ -f "$tree/etc/hosts" ] || echo "127.0.0.1 localhost $(hostname)" >"$tree/etc/hosts"
 mountpoint -q "$tree/proc" || mount -t proc proc "$tree/proc"
 mountpoint -q "$tree/dev" || mount --bind /dev "$tree/dev"
 trap 'umount "$tree/proc" "$tree/dev"' EXIT
