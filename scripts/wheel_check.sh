@@ -73,18 +73,24 @@ mv venv moved && "moved${site#venv}/moeplan/bin/moe-plan" --version && mv moved 
 python -B source/test/python/run.py "$site" test_docs test_plan test_tools
 
 # A backend without its library says how to get it.
-expect() { grep -qF "$1" "$2" || { echo "error: expected '$1' but got:" >&2; cat "$2" >&2; exit 1; }; }
+# refused BACKEND TEXT: a run on the backend fails with the text.
+refused() {
+  ! moe-run plan.so --backend="$1" &>refused.txt && grep -qF "$2" refused.txt && return
+  echo "error: expected '$2' of backend $1 but got:" >&2
+  cat refused.txt >&2
+  exit 1
+}
 if [ -n "$(find wheels -name 'moeplan_mpi-*')" ]; then
-  moe-run plan.so --backend=mpi &>mpi.txt || expect "pip install moeplan[mpi]" mpi.txt
+  refused mpi "pip install moeplan[mpi]"
   pip install --quiet --no-index --no-deps --find-links=wheels moeplan-mpi
-  moe-run plan.so --backend=mpi &>mpi.txt || expect "install the MPI that it was built with" mpi.txt
-  say "backend mpi: $(tail -1 mpi.txt)"
+  refused mpi "install the MPI that it was built with"
+  say "backend mpi: $(tail -1 refused.txt)"
 fi
 if [ -n "$(find wheels -name 'moeplan_cuda13-*')" ]; then
-  moe-run plan.so --backend=cuda &>cuda.txt || expect "pip install moeplan[cuda13]" cuda.txt
+  refused cuda "pip install moeplan[cuda13]"
   pip install --quiet --no-index --no-deps --find-links=wheels moeplan-cuda13
-  moe-run plan.so --backend=cuda &>cuda.txt || expect "pip install nvidia-cublas" cuda.txt
-  say "backend cuda: $(tail -1 cuda.txt)"
+  refused cuda "pip install nvidia-cublas"
+  say "backend cuda: $(tail -1 refused.txt)"
 fi
 if [ "${1:-}" = torch ]; then
   # PyTorch brings NVIDIA's libraries, so that the backend loads.
@@ -94,8 +100,8 @@ if [ "${1:-}" = torch ]; then
   OMP_NUM_THREADS=1 python -m torch.distributed.run --standalone --nproc-per-node=2 source/examples/train_mixtral_tiny.py book.txt \
     --parallel=dp=2,ep=2 --steps=2
   if [ -n "$(find wheels -name 'moeplan_cuda13-*')" ]; then
-    moe-run plan.so --backend=cuda &>cuda.txt || expect "cannot use a CUDA device" cuda.txt
-    say "backend cuda: $(tail -1 cuda.txt)"
+    refused cuda "cannot use a CUDA device"
+    say "backend cuda: $(tail -1 refused.txt)"
   fi
 fi
 echo "all passed"
