@@ -126,7 +126,7 @@ static Family getBailing(llvm::SmallVector<StringRef, 2> architectures, StringRe
       .layer = layer,
       .layerKeys = {.renormalize = renormalize,
                     .scale = "routed_scaling_factor",
-                    .groups = GroupKeys{.score = GroupScore::top2, .minSize = 2},
+                    .groups = GroupKeys{.score = GroupScore::top2, .minSize = 2, .fitsFewExperts = true},
                     .sharedCount = "num_shared_experts",
                     .fixed = {.mustBe = {{"score_function", "sigmoid"}, {"router_type", "topN"}},
                               .ignored = {"moe_router_enable_expert_bias", "router_dtype"},

@@ -58,6 +58,7 @@ struct GroupKeys {
   llvm::StringRef groups = "n_group", topGroups = "topk_group";
   GroupScore score = GroupScore::max; ///< if there is more than one group
   int64_t minSize = 1;                ///< number of experts of a group
+  bool fitsFewExperts = false;        ///< without the key, few experts are one group and not the family's number
   /// Restricts groups to configurations whose key has this value; empty: no restriction.
   llvm::StringRef onlyKey = {}, onlyValue = {}, otherValue = {};
 };

@@ -87,8 +87,7 @@ static void readGroups(JsonReader &reader, const GroupKeys &keys, const LayerKey
     layer.expertGroups = layer.topGroups = 1;
     return;
   }
-  // A family's default groups may be too many for few experts.
-  if (!reader.find(keys.groups) && layer.experts < layer.expertGroups * keys.minSize)
+  if (keys.fitsFewExperts && !reader.find(keys.groups) && layer.experts < layer.expertGroups * keys.minSize)
     layer.expertGroups = layer.topGroups = 1;
   readSize(reader, keys.groups, layer.experts, layer.expertGroups);
   readSize(reader, keys.topGroups, layer.expertGroups, layer.topGroups);
