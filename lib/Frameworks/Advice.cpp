@@ -265,7 +265,7 @@ static void writeHeader(const Advice &advice, const PlannedJob &job, llvm::raw_o
       os << " What that costs is not known: " << one.unknown << ".";
     os << "\n";
   }
-  if (advice.omissions.empty() || llvm::any_of(advice.omissions, [](const Omission &one) { return one.isRefused; }))
+  if (advice.omissions.empty() || advice.isRefused())
     return;
   os << "# With all of that left out: ";
   if (own.whole.seconds > 0) {

@@ -41,7 +41,9 @@ void mlir::moe::writeAdvice(const FrameworkAdvice &advice, llvm::raw_ostream &os
         json.attribute("name", getNames(one.target.framework).name);
         json.attribute("title", getNames(one.target.framework).title);
         json.attribute("version", one.target.getTag());
-        if (one.runnable.whole.seconds > 0) {
+        if (one.isRefused()) {
+          json.attribute("unknown", "the framework cannot run the plan");
+        } else if (one.runnable.whole.seconds > 0) {
           json.attribute("seconds", one.runnable.whole.seconds);
           json.attribute("memory_bytes", one.runnable.getBytes());
         } else {

@@ -60,8 +60,8 @@ struct Omission {
   std::string instead;   ///< substitute of the framework; empty if MoePlan has no such plan
   double seconds = 0;    ///< length of a step without this feature alone; 0: not known
   std::string unknown{}; ///< reason if `seconds` is not known
-  bool isRefused =
-      false; ///< true: the arguments still have it, the framework cannot run them, and `unknown` is the remedy
+  /// True: the arguments still have the feature, the framework cannot run them, and `unknown` is the remedy.
+  bool isRefused = false;
 };
 
 struct Advice {
@@ -71,6 +71,10 @@ struct Advice {
   std::string unknown;
   bool isTooLarge = false; ///< true if `runnable` does not fit into the memory of a device
   std::vector<Omission> omissions;
+  /// Whether the framework cannot run the arguments. Then `runnable` is no plan of it, and its time means nothing.
+  bool isRefused() const {
+    return llvm::any_of(omissions, [](const Omission &one) { return one.isRefused; });
+  }
   /// Parts of the model that the framework has no argument for.
   std::vector<std::string> modelGaps;
   SmallVector<int64_t> stageBlocks; ///< blocks of each stage, in the order of stages; empty without a pipeline
