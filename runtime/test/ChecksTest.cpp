@@ -48,6 +48,8 @@ TEST_P(ChecksTest, Dense) {
   pass(checkCopy(x, floats({24})));
   pass(checkRowScale(x, floats({4, 1}), x));
   pass(checkRowDot(x, x, floats({4, 1})));
+  pass(checkRowScale(x, floats({4, 2}), x));
+  pass(checkRowDot(x, x, floats({4, 2})));
   pass(checkSlice(x, floats({4, 2}), 1, 2, 3));
   pass(checkDump(x, floats({4, 18}), 1, 2));
   pass(checkLocalReduce(floats({4, 18}), x, 1, 2));
@@ -223,8 +225,14 @@ TEST_P(ChecksTest, Shapes) {
        "'grouped_matmul': expected 'counts' to be i32[3,3] but got i32[3,2]");
   fail(checkDispatch(x, slots, {}, {}, floats({8, 5})),
        "'dispatch': expected 'out' to be " + t + "[8,6] but got " + t + "[8,5]");
-  fail(checkRowScale(x, floats({4, 2}), x),
-       "'row_scale': expected 'factors' to be " + t + "[4,1] but got " + t + "[4,2]");
+  fail(checkRowScale(x, floats({4, 4}), x),
+       "'row_scale': expected 'factors' with a number of columns that divides those "
+       "of 'rows' but got " +
+           t + "[4,4] and " + t + "[4,6]");
+  fail(checkRowDot(x, x, floats({4, 0})),
+       "'row_dot': expected 'out' with a number of columns that divides those of 'a' "
+       "but got " +
+           t + "[4,0] and " + t + "[4,6]");
   fail(checkLocalSlots(slots, integers({2, 2}), slots, integers({1, 1}), {0, 3, 1, 0, 2}),
        "'local_slots': expected 'counts' to be i32[1,2] but got i32[2,2]");
 }

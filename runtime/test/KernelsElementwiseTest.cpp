@@ -34,13 +34,15 @@ Real exact(int64_t kind, Real x, Real u) {
   }
   case MOERT_GELU_TANH:
     return x * sigmoidOf(Real(1.595769121605730711759542L) * (x + Real(0.044715L) * x * x * x));
+  case MOERT_SOFTPLUS:
+    return std::log1p(std::exp(x));
   default:
     return sigmoidOf(x);
   }
 }
 
-const int64_t allKinds[] = {MOERT_RELU,           MOERT_GELU,    MOERT_SILU,     MOERT_SWIGLU,
-                            MOERT_SWIGLU_CLAMPED, MOERT_SIGMOID, MOERT_GELU_TANH};
+const int64_t allKinds[] = {MOERT_RELU,           MOERT_GELU,    MOERT_SILU,      MOERT_SWIGLU,
+                            MOERT_SWIGLU_CLAMPED, MOERT_SIGMOID, MOERT_GELU_TANH, MOERT_SOFTPLUS};
 
 // Relative errors are at most 1e-6 (f32) and 1e-14 (f64). In the tails, where the exponent is rounded, they are at most
 // x^2 / 8 times that.

@@ -111,6 +111,26 @@ TYPED_TEST(KernelsTokenTest, RowScaleAndRowDot) {
   expectNear(rows.data, scaled, tolerance<T>());
 }
 
+// Each group of columns has its factor, and its inner product.
+TYPED_TEST(KernelsTokenTest, RowScaleAndRowDotOfGroups) {
+  using T = TypeParam;
+  for (int64_t groups : {2, 4, 12}) {
+    auto rows = randomTensor<T>({5, 12}, 1), factors = randomTensor<T>({5, groups}, 2),
+         other = randomTensor<T>({5, 12}, 3);
+    std::vector<double> scaled, dots(static_cast<size_t>(5 * groups));
+    for (int64_t i = 0; i < 60; ++i) {
+      const int64_t group = i / 12 * groups + i % 12 / (12 / groups);
+      scaled.push_back(double(factors[group]) * double(rows[i]));
+      dots[static_cast<size_t>(group)] += double(rows[i]) * double(other[i]);
+    }
+    Tensor<T> dot({5, groups}, T(NAN));
+    EXPECT_OK(rowDot(rows.view(), other.view(), dot.view()));
+    expectNear(dot.data, dots, tolerance<T>());
+    EXPECT_OK(rowScale(rows.view(), factors.view(), rows.view()));
+    expectNear(rows.data, scaled, tolerance<T>());
+  }
+}
+
 // No tokens, no rows and no columns are all legal.
 TYPED_TEST(KernelsTokenTest, Empty) {
   using T = TypeParam;

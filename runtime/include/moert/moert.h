@@ -58,7 +58,9 @@ typedef enum moert_activation_kind {
   MOERT_SWIGLU_CLAMPED = 4,
   MOERT_SIGMOID = 5,
   /// x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), which is GPT-2's form with tanh.
-  MOERT_GELU_TANH = 6
+  MOERT_GELU_TANH = 6,
+  /// ln(1 + exp(x)).
+  MOERT_SOFTPLUS = 7
 } moert_activation_kind;
 
 typedef enum moert_score_kind { MOERT_SOFTMAX = 0, MOERT_SIGMOID_SCORE = 1 } moert_score_kind;

@@ -25,6 +25,12 @@ void checkCopies(Checker &check, const char *oneName, View one, const char *many
   check.like(manyName, many, expected);
 }
 
+/// Checks that the columns of `rows` are as many equal groups as `each` has columns.
+void checkGroups(Checker &check, const char *eachName, View each, const char *name, View rows) {
+  check.that(each.dims[1] > 0 && rows.dims[1] % each.dims[1] == 0, "expected '", eachName,
+             "' with a number of columns that divides those of '", name, "' but got ", each, " and ", rows);
+}
+
 /// Checks rows and bias (or its gradient) in the three forms of moert_bias_add.
 void checkBias(Checker &check, const char *rowsName, View rows, const char *biasName, View bias, View counts) {
   check.rank(rowsName, rows, 2, counts ? 2 : 3);
@@ -53,6 +59,12 @@ void checkRestOfCopy(Checker &check, View in, View out) {
   check.that(in.elements() == out.elements(), "expected 'in' and 'out' of one number of elements but got ", in, " and ",
              out);
 }
+
+void checkRestOfRowScale(Checker &check, View rows, View factors, View) {
+  checkGroups(check, "factors", factors, "rows", rows);
+}
+
+void checkRestOfRowDot(Checker &check, View a, View, View out) { checkGroups(check, "out", out, "a", a); }
 
 void checkRestOfSlice(Checker &check, View in, View out, int64_t dim, int64_t index, int64_t size) {
   checkDim(check, dim, in.rank);

@@ -180,7 +180,7 @@ constexpr Field operator/(Number auto a, Field b) { return Field(a) / b; }
 
 // --- Stand-ins for functions ----------------------------------------------------
 
-enum class Oracle : uint64_t { Logistic = 1, Erfc, SquareRoot };
+enum class Oracle : uint64_t { Logistic = 1, Erfc, SquareRoot, Softplus };
 
 /// A good hash of 64 bits (splitmix64).
 constexpr uint64_t hashOf(uint64_t x) {

@@ -23,7 +23,7 @@ struct ExpertShape {
 };
 
 /// Last value of moert_activation_kind, which begins at 0.
-inline constexpr int64_t kLastActivation = MOERT_GELU_TANH;
+inline constexpr int64_t kLastActivation = MOERT_SOFTPLUS;
 
 /// Whether the activation takes pairs of columns.
 inline bool isGated(int64_t kind) { return kind == MOERT_SWIGLU || kind == MOERT_SWIGLU_CLAMPED; }

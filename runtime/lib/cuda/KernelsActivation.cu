@@ -43,6 +43,13 @@ template <class T> struct Sigmoid {
   __device__ A operator()(A x, A g) const { return g * Logistic<T>(heldOf(x)).slope(); }
 };
 
+/// ln(1 + exp(x)).
+template <class T> struct Softplus {
+  using A = Acc<T>;
+  __device__ A operator()(A x) const { return atLeast(x, A(0)) + std::log1p(expOf<T>(-heldOf(x < 0 ? -x : x))); }
+  __device__ A operator()(A x, A g) const { return g * Logistic<T>(lowerOf(x)).s; }
+};
+
 template <class T> struct Silu {
   using A = Acc<T>;
   __device__ A operator()(A x) const { return Logistic<T>(lowerOf(x)).times(lowerOf(x)); }
@@ -188,6 +195,8 @@ Status launchKind(ActivationForm form, const Target &target, Extent extent, cons
     return launchGated(ClampedSwiglu<T>{form.alpha, form.limit}, target, extent, in, grad, out);
   case MOERT_GELU_TANH:
     return launchPlain<GeluTanh<T>>(target, extent, in, grad, out);
+  case MOERT_SOFTPLUS:
+    return launchPlain<Softplus<T>>(target, extent, in, grad, out);
   default:
     return launchPlain<Sigmoid<T>>(target, extent, in, grad, out);
   }

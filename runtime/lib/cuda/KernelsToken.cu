@@ -15,6 +15,10 @@ int64_t rowCount(View rows) { return rows.rank == 3 ? rows.dims[0] * rows.dims[1
 
 // --- Rows times a factor -----------------------------------------------------
 
+struct Product {
+  template <class A> __device__ A operator()(A a, A b) const { return a * b; }
+};
+
 template <class T, class W> struct ScaleRows {
   const T *rows;
   const W *factors;
@@ -202,16 +206,23 @@ static Status sourcesOf(const Target &target, View slots, int64_t rows, const in
 }
 
 Status CudaKernels::runRowScale(View rows, View factors, View out) {
+  // A group of columns is a row of its own.
+  const int64_t groups = factors.elements(), columns = rows.dims[1] / factors.dims[1];
   return withFloating(rows.dtype, factors.dtype, [&]<class T, class W>(Type<T>, Type<W>) {
-    const ScaleRows<T, W> scale{rows.as<const T>(), factors.as<const W>(), out.as<T>(), rows.dims[1]};
-    return forRows<kVector<T>>(target, {rows.dims[0]}, rows.dims[1], areAligned(rows.as<T>(), out.as<T>()), scale);
+    if (columns == 1)
+      return map(target, {groups}, Product(), out.as<T>(), rows.as<const T>(), factors.as<const W>());
+    const ScaleRows<T, W> scale{rows.as<const T>(), factors.as<const W>(), out.as<T>(), columns};
+    return forRows<kVector<T>>(target, {groups}, columns, areAligned(rows.as<T>(), out.as<T>()), scale);
   });
 }
 
 Status CudaKernels::runRowDot(View a, View b, View out) {
+  const int64_t groups = out.elements(), columns = a.dims[1] / out.dims[1];
   return withFloating(a.dtype, out.dtype, [&]<class T, class O>(Type<T>, Type<O>) {
-    const RowPairs<T> pairs{a.as<const T>(), b.as<const T>(), a.dims[1]};
-    return dots(target, pairs, a.dims[0], a.dims[1], areAligned(a.as<T>(), b.as<T>()), out.as<O>());
+    if (columns == 1)
+      return map(target, {groups}, Product(), out.as<O>(), a.as<const T>(), b.as<const T>());
+    const RowPairs<T> pairs{a.as<const T>(), b.as<const T>(), columns};
+    return dots(target, pairs, groups, columns, areAligned(a.as<T>(), b.as<T>()), out.as<O>());
   });
 }
 

@@ -43,6 +43,8 @@
 extern "C" {
 __attribute__((simd("notinbranch"), const)) float expf(float) noexcept;
 __attribute__((simd("notinbranch"), const)) double exp(double) noexcept;
+__attribute__((simd("notinbranch"), const)) float logf(float) noexcept;
+__attribute__((simd("notinbranch"), const)) double log(double) noexcept;
 // New in glibc 2.35.
 #ifndef MOERT_PORTABLE
 __attribute__((simd("notinbranch"), const)) float erfcf(float) noexcept;
@@ -147,6 +149,8 @@ void fillSlots(int32_t *slots, int32_t *counts, int64_t bins, int64_t begin, int
 
 MOERT_INLINE float vectorExp(float x) { return ::expf(x); }
 MOERT_INLINE double vectorExp(double x) { return ::exp(x); }
+MOERT_INLINE float vectorLog(float x) { return ::logf(x); }
+MOERT_INLINE double vectorLog(double x) { return ::log(x); }
 MOERT_INLINE float vectorErfc(float x) { return ::erfcf(x); }
 MOERT_INLINE double vectorErfc(double x) { return ::erfc(x); }
 MOERT_INLINE Field vectorExp(Field x) { return fieldExp(x); }

@@ -27,6 +27,20 @@ template <class T> struct Sigmoid {
   }
 };
 
+/// ln(1 + exp(x)) = max(x, 0) + ln(1 + exp(-|x|)). The last term makes up for the rounding of 1 + exp.
+template <class T> struct Softplus {
+  T limit = opaque(expLimit<T>);
+  MOERT_INLINE T value(T x) const {
+    const T power = expOfMinus(x < 0 ? -x : x, limit), sum = 1 + power;
+    return atLeast(x, T(0)) + (vectorLog(sum) - ((sum - 1) - power) / sum);
+  }
+  MOERT_INLINE T gradient(T x, T g) const { return g * Logistic<T>(x, limit).value(); }
+};
+template <> struct Softplus<Field> {
+  MOERT_INLINE Field value(Field x) const { return standIn(Oracle::Softplus, x); }
+  MOERT_INLINE Field gradient(Field x, Field g) const { return g * standIn(Oracle::Logistic, x); }
+};
+
 template <class T> struct Silu {
   T limit = opaque(expLimit<T>);
   MOERT_INLINE T value(T x) const { return Logistic<T>(x, limit).times(atLeast(x, -limit)); }
@@ -135,6 +149,8 @@ template <class T, class Use> void withActivation(ActivationForm form, Use use) 
     return use(ClampedSwiglu<T>(form));
   case MOERT_GELU_TANH:
     return use(GeluTanh<T>());
+  case MOERT_SOFTPLUS:
+    return use(Softplus<T>());
   default:
     return use(Sigmoid<T>());
   }

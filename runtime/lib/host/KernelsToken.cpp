@@ -218,17 +218,23 @@ void window(Checker &check, View slots, View gathered, View before, View left, V
 
 void rowScale(Checker &, View rows, View factors, View out) {
   withFloating(rows.dtype, [&]<class T>(T) {
-    const int64_t columns = rows.dims[1];
-    for (int64_t s = 0; s < rows.dims[0]; ++s)
-      scaleRow(rows.as<const T>() + s * columns, out.as<T>() + s * columns, factors.as<const T>()[s], columns);
+    const T *from = rows.as<const T>(), *by = factors.as<const T>();
+    const int64_t columns = rows.dims[1] / factors.dims[1];
+    if (columns == 1)
+      return setElements<T>(out, [=](int64_t i) { return by[i] * from[i]; });
+    for (int64_t i = 0; i < factors.elements(); ++i)
+      scaleRow(from + i * columns, out.as<T>() + i * columns, by[i], columns);
   });
 }
 
 void rowDot(Checker &, View a, View b, View out) {
   withFloating(a.dtype, [&]<class T>(T) {
-    const int64_t columns = a.dims[1];
-    for (int64_t s = 0; s < a.dims[0]; ++s)
-      out.as<T>()[s] = dotProduct(a.as<const T>() + s * columns, b.as<const T>() + s * columns, columns);
+    const T *x = a.as<const T>(), *y = b.as<const T>();
+    const int64_t columns = a.dims[1] / out.dims[1];
+    if (columns == 1)
+      return setElements<T>(out, [=](int64_t i) { return x[i] * y[i]; });
+    for (int64_t i = 0; i < out.elements(); ++i)
+      out.as<T>()[i] = dotProduct(x + i * columns, y + i * columns, columns);
   });
 }
 

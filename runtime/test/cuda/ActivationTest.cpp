@@ -39,7 +39,7 @@ void expectActivation(int64_t kind, const std::vector<Operand> &operands, double
 class CudaActivationTest : public ::testing::TestWithParam<int64_t> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, CudaActivationTest,
                          ::testing::Values(MOERT_RELU, MOERT_GELU, MOERT_SILU, MOERT_SWIGLU, MOERT_SWIGLU_CLAMPED,
-                                           MOERT_SIGMOID, MOERT_GELU_TANH));
+                                           MOERT_SIGMOID, MOERT_GELU_TANH, MOERT_SOFTPLUS));
 
 TEST_P(CudaActivationTest, OfAnyShape) {
   const std::vector<std::vector<int64_t>> shapes{{0, 6}, {1, 2}, {37, 6}, {3, 5, 7, 130}};

@@ -11,9 +11,9 @@ TEST(CudaTokenTest, RowsTimesFactors) {
   for (int32_t dtype : kFloatingTypes)
     for (int32_t beside : typesBeside(dtype))
       for (int rows : {0, 1, 83})
-        for (int columns : {1, 7, 64, 320}) {
+        for (auto [columns, groups] : {std::pair(1, 1), {7, 1}, {64, 1}, {320, 1}, {21, 3}, {320, 5}, {320, 320}}) {
           const std::vector<Operand> operands{
-              randomOperand(dtype, {rows, columns}, 1), randomOperand(beside, {rows, 1}, 2),
+              randomOperand(dtype, {rows, columns}, 1), randomOperand(beside, {rows, groups}, 2),
               filledOperand(dtype, {rows, columns}, 9), randomOperand(dtype, {rows, columns}, 3, 0.1)};
           expectAlike(Kind::RowScale, operands,
                       [](Kernels &k, const Views &v) { return k.rowScale(v[0], v[1], v[2]); });
