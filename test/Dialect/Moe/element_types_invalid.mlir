@@ -55,9 +55,27 @@ func.func @invalid(%x: tensor<4x8xf16>, %f: tensor<4x1xf64>) {
 
 // -----
 
+// moe.row_scale (C2)
+func.func @invalid(%x: tensor<4x8xf32>, %f: tensor<4x2xf32>) {
+  // expected-error @+1 {{expected head_dim to divide the 8 columns of the rows but got 3}}
+  %0 = moe.row_scale %x, %f {head_dim = 3 : i64} : tensor<4x8xf32>, tensor<4x2xf32>
+  return
+}
+
+// -----
+
+// moe.row_scale (C1): one factor for each head.
+func.func @invalid(%x: tensor<4x8xf16>, %f: tensor<4x4xf16>) {
+  // expected-error @+1 {{expected factors to be 'tensor<4x2xf16>' but got 'tensor<4x4xf16>'}}
+  %0 = moe.row_scale %x, %f {head_dim = 4 : i64} : tensor<4x8xf16>, tensor<4x4xf16>
+  return
+}
+
+// -----
+
 // moe.row_dot (C1): so are products of rows.
 func.func @invalid(%x: tensor<4x8xf16>) {
-  // expected-error @+1 {{result #0 must be 2-D tensor of f32 or f64, but got 'tensor<4x1xf16>'}}
+  // expected-error @+1 {{expected the result to be 'tensor<4x1xf32>' but got 'tensor<4x1xf16>'}}
   %0 = moe.row_dot %x, %x : (tensor<4x8xf16>, tensor<4x8xf16>) -> tensor<4x1xf16>
   return
 }

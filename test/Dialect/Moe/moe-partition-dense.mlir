@@ -115,4 +115,28 @@ module attributes {moe.parallel = #moe.parallel<world = 4, pp = 1, dp = 2, mp = 
     %y = moe.linear %t, %o : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
     return %y : tensor<16x4xf32>
   }
+
+  // Factors of heads are where the heads are. Their gradients are inner products of the heads.
+  // CHECK-LABEL: func.func @gates
+  // CHECK-SAME: tensor<4x1xf32> {moe.layout = #moe.layout<[], [mp]>, moe.name = "g"
+  // CHECK: moe.row_scale %{{.+}}, %{{.+}} {head_dim = 4 : i64} : tensor<8x4xf32>, tensor<8x1xf32>
+  // CHECK: moe.row_scale %{{.+}}, %{{.+}} : tensor<8x4xf32>, tensor<8x1xf32>
+  // BACK-LABEL: func.func @gates
+  // BACK: moe.row_dot %{{.+}}, %{{.+}} {head_dim = 4 : i64} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x1xf32>
+  // BACK: return
+  func.func @gates(%x: tensor<16x4xf32> {moe.name = "x", moe.role = "input"},
+                   %w: tensor<4x8xf32> {moe.name = "w", moe.role = "parameter"},
+                   %g: tensor<4x2xf32> {moe.name = "g", moe.role = "parameter"},
+                   %o: tensor<8x4xf32> {moe.name = "o", moe.role = "parameter"},
+                   %f: tensor<4x1xf32> {moe.name = "f", moe.role = "parameter"})
+      -> (tensor<16x4xf32> {moe.name = "y", moe.role = "output"}) {
+    %q = moe.linear %x, %w {column = 4 : i64} : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+    %h = moe.linear %x, %g {column = 1 : i64} : (tensor<16x4xf32>, tensor<4x2xf32>) -> tensor<16x2xf32>
+    %s = moe.activation %h {kind = #moe<activation softplus>} : (tensor<16x2xf32>) -> tensor<16x2xf32>
+    %r = moe.row_scale %q, %s {head_dim = 4 : i64} : tensor<16x8xf32>, tensor<16x2xf32>
+    %z = moe.linear %r, %o : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+    %a = moe.linear %x, %f : (tensor<16x4xf32>, tensor<4x1xf32>) -> tensor<16x1xf32>
+    %y = moe.row_scale %z, %a : tensor<16x4xf32>, tensor<16x1xf32>
+    return %y : tensor<16x4xf32>
+  }
 }

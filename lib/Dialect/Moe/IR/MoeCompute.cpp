@@ -140,12 +140,24 @@ OpFoldResult ScaleOp::fold(FoldAdaptor) {
   return getFactor().isExactlyValue(1.0) ? OpFoldResult(getInput()) : OpFoldResult();
 }
 
+/// Verifies values of rows, one of each row or of each head of `headDim` columns.
+static LogicalResult verifyOfHeads(Operation *op, StringRef what, Value values, RankedTensorType rows,
+                                   int64_t headDim) {
+  int64_t columns = rows.getDimSize(1);
+  if (headDim < 0 || (headDim > 0 && columns % headDim != 0))
+    return op->emitOpError() << "expected head_dim to divide the " << columns << " columns of the rows but got "
+                             << headDim;
+  if (headDim == 0)
+    return verifyType(op, what, values.getType(), getAccumulatorColumn(rows));
+  return verifySumType(op, what, values.getType(), rows.clone({rows.getDimSize(0), columns / headDim}));
+}
+
 LogicalResult RowScaleOp::verify() {
-  return verifyType(*this, "factors", getFactors().getType(), getAccumulatorColumn(getRows().getType()));
+  return verifyOfHeads(*this, "factors", getFactors(), getRows().getType(), getHeadDim());
 }
 SmallVector<Value> RowScaleOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
-  return {builder.create<RowScaleOp>(getLoc(), cotangents[0], getFactors()),
-          builder.create<RowDotOp>(getLoc(), cotangents[0], getRows())};
+  return {builder.create<RowScaleOp>(getLoc(), cotangents[0], getFactors(), getHeadDim()),
+          builder.create<RowDotOp>(getLoc(), getFactors().getType(), cotangents[0], getRows(), getHeadDim())};
 }
 OpCost RowScaleOp::getOpCost() { return getElementwiseCost(*this, 1, getResult()); }
 SmallVector<int64_t> RowScaleOp::getInPlaceInputs() { return {0}; }
@@ -154,11 +166,11 @@ void RowDotOp::build(OpBuilder &builder, OperationState &state, Value lhs, Value
   build(builder, state, getAccumulatorColumn(getTensorType(lhs)), lhs, rhs);
 }
 LogicalResult RowDotOp::verify() {
-  return verifyType(*this, "the result", getResult().getType(), getAccumulatorColumn(getLhs().getType()));
+  return verifyOfHeads(*this, "the result", getResult(), getLhs().getType(), getHeadDim());
 }
 SmallVector<Value> RowDotOp::buildAdjoint(OpBuilder &builder, ValueRange cotangents) {
-  return {builder.create<RowScaleOp>(getLoc(), getRhs(), cotangents[0]),
-          builder.create<RowScaleOp>(getLoc(), getLhs(), cotangents[0])};
+  return {builder.create<RowScaleOp>(getLoc(), getRhs(), cotangents[0], getHeadDim()),
+          builder.create<RowScaleOp>(getLoc(), getLhs(), cotangents[0], getHeadDim())};
 }
 OpCost RowDotOp::getOpCost() { return getElementwiseCost(*this, 2, getLhs()); }
 

@@ -91,6 +91,16 @@ FailureOr<Values> ActivationOp::partition(OpBuilder &builder, const Shards &in) 
                                              getLimitAttr())};
 }
 
+FailureOr<Layouts> RowScaleOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
+  if (failed(requireRows(*this, "the rows", parallel, operands[0])) ||
+      failed(require(*this, "factors", operands[1], getHeadDim() > 0 ? operands[0] : LayoutAttr::getRows(parallel))))
+    return failure();
+  return Layouts{operands[0]};
+}
+FailureOr<Values> RowScaleOp::partition(OpBuilder &builder, const Shards &in) {
+  return Values{builder.create<RowScaleOp>(getLoc(), in.operands[0], in.operands[1], getHeadDim())};
+}
+
 FailureOr<Layouts> DropoutOp::inferLayouts(ParallelAttr parallel, MutableArrayRef<LayoutAttr> operands) {
   if (failed(requireRows(*this, "x", parallel, operands[0])) ||
       failed(require(*this, "step", operands[1], getLayout(*this, {}))))

@@ -39,9 +39,11 @@ std::string MatmulOp::getIndexRule() {
   return std::string(getTransposeA() ? "ks" : "sk") + ", " + (getTransposeB() ? "nk" : "kn") + " -> sn";
 }
 std::string MatmulWgradOp::getIndexRule() { return "sk, sn" + optional(getAddend(), "+kn") + " -> kn"; }
-/// Rows belong to tokens or to experts.
-std::string RowScaleOp::getIndexRule() { return "(set)n, (set). -> (set)n"; }
-std::string RowDotOp::getIndexRule() { return "(set)n, (set)n -> (set)."; }
+/// Rows belong to tokens or to experts. Values of heads are where the heads are.
+std::string RowScaleOp::getIndexRule() {
+  return std::string("(set)n, (set)") + (getHeadDim() > 0 ? "n" : ".") + " -> (set)n";
+}
+std::string RowDotOp::getIndexRule() { return std::string("(set)n, (set)n -> (set)") + (getHeadDim() > 0 ? "n" : "."); }
 std::string GroupedMatmulOp::getIndexRule() {
   return rows(getRows(), "k") + (getTransposeWeights() ? ", enk" : ", ekn") + optional(getCounts(), "_") + " -> " +
          rows(getResult(), "n");

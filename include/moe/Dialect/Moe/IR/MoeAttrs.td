@@ -192,7 +192,8 @@ def Moe_RingAttr : Moe_Attr<"Ring", "ring"> {
 // The numbers are the same as in moert.h.
 def Moe_Activation : Moe_Enum<"Activation", "activation function", [
   I32EnumAttrCase<"relu", 0>, I32EnumAttrCase<"gelu", 1>, I32EnumAttrCase<"silu", 2>, I32EnumAttrCase<"swiglu", 3>,
-  I32EnumAttrCase<"swiglu_clamped", 4>, I32EnumAttrCase<"sigmoid", 5>, I32EnumAttrCase<"gelu_tanh", 6>]>;
+  I32EnumAttrCase<"swiglu_clamped", 4>, I32EnumAttrCase<"sigmoid", 5>, I32EnumAttrCase<"gelu_tanh", 6>,
+  I32EnumAttrCase<"softplus", 7>]>;
 def Moe_ActivationAttr : Moe_EnumAttr<Moe_Activation, "activation">;
 
 def Moe_Norm : Moe_Enum<"Norm", "what a norm divides by", [

@@ -83,36 +83,42 @@ def Moe_ScaleOp : Moe_Op<"scale", [
 }
 
 def Moe_RowScaleOp : Moe_Op<"row_scale", [
-    AllTypesMatch<["rows", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getInPlaceInputs"]>]> {
-  let summary = "each row times its own factor";
+    AllTypesMatch<["rows", "result"]>, Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<["getInPlaceInputs"]>,
+    Moe_Partition]> {
+  let summary = "each row, or each head of it, times its own factor, at both levels";
   let description = [{
-    `result[s,m] = factors[s,0] * rows[s,m]`.
+    `result[s,m] = factors[s,0] * rows[s,m]`. With `head_dim` = c > 0, each head of c neighbouring columns has a factor:
+    `result[s, h c + i] = factors[s,h] * rows[s, h c + i]`. Where mp divides the columns, it then divides the factors.
 
     Constraints:
-    - (C1) rows is [S, M]; factors is [S, 1] of the accumulator type of rows.
+    - (C1) rows is [S, M]; factors is [S, 1] of the accumulator type of rows, or [S, M / c] of that type or of rows' own.
+    - (C2) c divides M.
 
     Example:
 
     ```mlir
-    func.func @row_scale(%a: tensor<4x8xf32>, %f: tensor<4x1xf32>) -> tensor<4x8xf32> {
+    func.func @row_scale(%a: tensor<4x8xf32>, %f: tensor<4x1xf32>, %g: tensor<4x2xf32>) -> tensor<4x8xf32> {
       %0 = moe.row_scale %a, %f : tensor<4x8xf32>, tensor<4x1xf32>
-      return %0 : tensor<4x8xf32>
+      %1 = moe.row_scale %0, %g {head_dim = 4 : i64} : tensor<4x8xf32>, tensor<4x2xf32>
+      return %1 : tensor<4x8xf32>
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$rows, Moe_Accumulator2D:$factors);
+  let arguments = (ins Moe_Tensor2D:$rows, Moe_Tensor2D:$factors, DefaultValuedAttr<Moe_Int, "0">:$head_dim);
   let results = (outs Moe_Tensor2D:$result);
   let assemblyFormat = "$rows `,` $factors attr-dict `:` type($rows) `,` type($factors)";
 }
 
 def Moe_RowDotOp : Moe_Op<"row_dot", [
     AllTypesMatch<["lhs", "rhs"]>, Moe_Spmd, Moe_Differentiable, Moe_CostOwn, Moe_Kernel<>]> {
-  let summary = "row-wise inner product";
+  let summary = "inner product of rows, or of each of their heads";
   let description = [{
-    `result[s,0] = sum_m lhs[s,m] rhs[s,m]`.
+    `result[s,0] = sum_m lhs[s,m] rhs[s,m]`, or `result[s,h] = sum_(i < c) lhs[s, h c + i] rhs[s, h c + i]` with
+    `head_dim` = c > 0.
 
     Constraints:
-    - (C1) lhs and rhs are [S, M]; the result is [S, 1] of their accumulator type.
+    - (C1) lhs and rhs are [S, M]; the result is [S, 1] of their accumulator type, or [S, M / c] of that type or of theirs.
+    - (C2) c divides M.
 
     Example:
 
@@ -123,8 +129,8 @@ def Moe_RowDotOp : Moe_Op<"row_dot", [
     }
     ```
   }];
-  let arguments = (ins Moe_Tensor2D:$lhs, Moe_Tensor2D:$rhs);
-  let results = (outs Moe_Accumulator2D:$result);
+  let arguments = (ins Moe_Tensor2D:$lhs, Moe_Tensor2D:$rhs, DefaultValuedAttr<Moe_Int, "0">:$head_dim);
+  let results = (outs Moe_Tensor2D:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs)>];
 }
 
@@ -256,8 +262,8 @@ def Moe_ActivationOp : Moe_Op<"activation", [
     Moe_Partition]> {
   let summary = "activation function, elementwise or gated, at both levels";
   let description = [{
-    The elementwise kinds are relu, gelu (exact), gelu_tanh, silu and sigmoid. gelu_tanh is the form of GPT-2,
-    `x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))`. The swiglu kinds take interleaved (gate, up) pairs of columns, and
+    The elementwise kinds are relu, gelu (exact), gelu_tanh, silu, sigmoid and softplus, `ln(1 + exp(x))`. gelu_tanh is
+    the form of GPT-2, `x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))`. The swiglu kinds take interleaved (gate, up) pairs of columns, and
     give half as many columns. `moe.layer` states their formulas. `alpha` and `limit` are parameters of swiglu_clamped.
 
     Constraints:
