@@ -259,15 +259,18 @@ void JsonReader::acceptIf(StringRef key, llvm::function_ref<bool(const llvm::jso
 }
 
 void JsonReader::addAlias(StringRef alias, StringRef key) {
-  aliases[key] = alias.str();
+  // An earlier alias that the file has stays.
+  std::string name = getName(key).str();
+  if (name == key)
+    aliases[key] = alias.str();
   aliases[alias] = key.str();
-  const llvm::json::Value *value = object->get(key), *other = object->get(alias);
+  const llvm::json::Value *value = object->get(name), *other = object->get(alias);
   if (!value || !other)
     return;
-  file->asked[object].insert(key);
+  file->asked[object].insert(name);
   file->asked[object].insert(alias);
   if (isSet(value) && isSet(other) && *value != *other)
-    fail(alias, Twine(describe(*value)) + ", as '" + key + "' has, which is another name for it,");
+    fail(alias, Twine(describe(*value)) + ", as '" + name + "' has, which is another name for it,");
 }
 
 std::string JsonReader::getPath(StringRef key) const { return path.empty() ? key.str() : path + "." + key.str(); }

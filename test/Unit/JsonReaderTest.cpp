@@ -70,6 +70,22 @@ TEST(JsonReader, KnowsOtherNamesOfKeys) {
   EXPECT_EQ(missing.getInteger("b", 0, 9), 3);
 }
 
+// A key may have several other names. The one in the file counts, in any order.
+TEST(JsonReader, TakesAnyOtherName) {
+  for (auto [first, second] : {std::pair("b", "c"), std::pair("c", "b")}) {
+    JsonReader reader = read(R"({"b": 5})");
+    reader.addAlias(first, "a");
+    reader.addAlias(second, "a");
+    EXPECT_EQ(reader.getInteger("a", 0, 9), 5);
+    EXPECT_EQ(otherKeys(reader), "");
+  }
+  JsonReader different = read(R"({"b": 3, "c": 4})");
+  different.addAlias("b", "a");
+  different.addAlias("c", "a");
+  EXPECT_EQ(errorOf(different),
+            "f.json:1:10: error: 'c': expected 3, as 'b' has, which is another name for it, but got 4");
+}
+
 TEST(JsonReader, RefusesTwoNamesWithTwoValues) {
   JsonReader same = read(R"({"a": 3, "b": 3})"), different = read(R"({"a": 3, "b": 4})");
   same.addAlias("b", "a");
