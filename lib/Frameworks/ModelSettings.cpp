@@ -191,16 +191,26 @@ std::vector<std::string> mlir::moe::findMegatronGaps(const ModelConfig &config) 
   const LayerSpec &layer = config.layer;
   const bool hasExperts = layer.experts > 0;
   const bool hasChunks = llvm::any_of(model.blocks, [](const BlockSpec &block) { return block.chunk > 0; });
+  const bool hasPlainBlocks =
+      attention.rotary && llvm::any_of(model.blocks, [](const BlockSpec &b) { return !b.rotary; });
   const bool hasActivation =
       llvm::is_contained({Activation::swiglu, Activation::swiglu_clamped, Activation::gelu_tanh}, layer.activation);
   // --disable-bias-linear is for all linear layers together.
   const bool hasBiases = model.denseBiases || attention.outputBias;
   const std::pair<bool, const char *> known[] = {
       {!model.decoder.empty(), "a decoder beside the encoder"},
-      {model.postNorm || model.headTransform || model.embeddingNorm, "norms after the sums, and the head of BERT"},
+      {model.normPlace == NormPlace::sum || model.headTransform || model.embeddingNorm,
+       "norms after the sums, and the head of BERT"},
+      {model.normPlace == NormPlace::output || model.normPlace == NormPlace::both,
+       "norms behind attention and experts"},
+      {!model.otherAttentions.empty(), "attention whose heads, positions or sinks differ between blocks"},
+      {attention.gate.has_value(), "a gate of attention's results"},
+      {attention.valueDim > 0 && attention.valueDim != attention.headDim, "values of another size than keys"},
+      {attention.valueScale != 1, "a factor of attention's values"},
       {model.embeddingScale != 1 || model.residualScale != 1 || model.headScale != 1,
        "factors of embeddings, branches and logits"},
       {hasChunks, "attention inside chunks"},
+      {hasPlainBlocks, "blocks without the rotary positions of others"},
       {model.norm == Norm::layer && !model.normBias, "layer norms without biases"},
       {attention.relativeBuckets > 0, "biases of relative positions"},
       {!attention.causal, "attention to later tokens (pretrain_bert.py trains such models)"},

@@ -23,6 +23,9 @@ inline constexpr Rule linear(StringRef parameter, StringRef tensor) { return {pa
 /// The weights of a gate and an up projection.
 inline constexpr Rule gated(StringRef parameter, StringRef gate, StringRef up) { return {parameter, gate, up, true}; }
 
+/// Prefix of the names of Llama's blocks.
+inline constexpr StringRef kLlamaBlocks = "model.layers.{i}.";
+
 inline constexpr Rule kLlamaModel[] = {
     copy("embedding", "model.embed_tokens.weight"),
     copy("norm.gamma", "model.norm.weight"),
@@ -190,6 +193,25 @@ inline constexpr Rule kHunyuanBlock[] = {
 inline constexpr Rule kHunyuanV3Experts[] = {
     linear("gate", "mlp.router.gate.weight"),
     copy("selection_bias", "mlp.expert_bias"),
+};
+
+inline constexpr Rule kMimoBlock[] = {copy("attention.sinks", "self_attn.attention_sink_bias")};
+inline constexpr Rule kExaoneExperts[] = {copy("selection_bias", "mlp.e_score_correction_bias")};
+inline constexpr Rule kLagunaBlock[] = {
+    linear("attention.gate", "self_attn.g_proj.weight"),
+    copy("selection_bias", "mlp.experts.e_score_correction_bias"),
+};
+inline constexpr Rule kAfmoeBlock[] = {
+    linear("attention.gate", "self_attn.gate_proj.weight"),
+    copy("norm1_output.gamma", "post_attention_layernorm.weight"),
+    copy("norm2.gamma", "pre_mlp_layernorm.weight"),
+    copy("norm2_output.gamma", "post_mlp_layernorm.weight"),
+    linear("gate", "mlp.router.gate.weight"),
+    copy("selection_bias", "mlp.expert_bias"),
+};
+inline constexpr Rule kOlmo2Norms[] = {
+    copy("norm1.gamma", "post_attention_layernorm.weight"),
+    copy("norm2.gamma", "post_feedforward_layernorm.weight"),
 };
 
 inline constexpr Rule kGraniteExperts[] = {

@@ -27,7 +27,7 @@ static void readHeadDim(JsonReader &reader, const ModelSpec &model) {
     reader.fail("head_dim", "'qk_rope_head_dim', " + llvm::Twine(columns) + ",");
 }
 
-static CheckpointNames getNames(StringRef block = "model.layers.{i}.",
+static CheckpointNames getNames(StringRef block = names::kLlamaBlocks,
                                 llvm::ArrayRef<Rule> ofModel = names::kLlamaModel) {
   return {block, {names::kLatentAttention, names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts}, ofModel};
 }
@@ -52,7 +52,7 @@ static Family getV1() {
                         .sparse = kBlocks,
                         .fixed = {.mustBeFalse = {"mlp_bias"}, .mustBeOne = {"moe_layer_freq"}, .ignored = {"seq_aux"}},
                         .readMore = readV1},
-          .checkpoint = {"model.layers.{i}.",
+          .checkpoint = {names::kLlamaBlocks,
                          {names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts},
                          names::kLlamaModel}};
 }
@@ -91,10 +91,16 @@ static void readV3(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
   readFlag(reader, "rope_interleave", model.attention.latent->interleaved);
 }
 
+/// Publishers' files have the size of a head's cached vectors as `head_dim`.
+static void readSarvam(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
+  reader.accept({"head_dim", "q_head_dim", "aux_loss_alpha"});
+  readFlag(reader, "rope_interleave", model.attention.latent->interleaved);
+}
+
 /// DeepSeek-V3: sigmoid scores, balanced by a selection bias instead of a loss. The two best experts of a group score
 /// it. Weights are scaled; renormalisation is an option. `nested` is the object of its keys in multimodal models.
 static Family getV3(StringRef architecture, llvm::SmallVector<StringRef, 2> modelTypes, SparseKeys sparse,
-                    CheckpointNames checkpoint, StringRef nested = {}) {
+                    CheckpointNames checkpoint, StringRef nested = {}, decltype(ModelKeys::readMore) read = readV3) {
   return {.architectures = {architecture},
           .modelTypes = std::move(modelTypes),
           .layer = {.score = Score::sigmoid, .selectionBias = true},
@@ -105,7 +111,7 @@ static Family getV3(StringRef architecture, llvm::SmallVector<StringRef, 2> mode
                         .sharedCount = "n_shared_experts",
                         .fixed = {.mustBe = {{"scoring_func", "sigmoid"}, {"topk_method", "noaux_tc"}}}},
           .model = {.attention = {.latent = LatentSpec()}},
-          .modelKeys = {.biases = "attention_bias", .sparse = sparse, .fixed = getFixedKeys(), .readMore = readV3},
+          .modelKeys = {.biases = "attention_bias", .sparse = sparse, .fixed = getFixedKeys(), .readMore = read},
           .checkpoint = std::move(checkpoint),
           .nested = nested};
 }
@@ -115,5 +121,6 @@ llvm::SmallVector<Family, 0> mlir::moe::getDeepseekFamilies() {
           getV3("KimiK25ForConditionalGeneration", {"deepseek_v3", "kimi_k25"}, kBlocks,
                 getNames("language_model.model.layers.{i}.", names::kNestedLlamaModel), "text_config"),
           // GLM-4.7-Flash: the experts are GLM-4.5's.
-          getV3("Glm4MoeLiteForCausalLM", {"glm4_moe_lite"}, {.types = "mlp_layer_types"}, getNames())};
+          getV3("Glm4MoeLiteForCausalLM", {"glm4_moe_lite"}, {.types = "mlp_layer_types"}, getNames()),
+          getV3("SarvamMLAForCausalLM", {"sarvam_mla"}, kBlocks, getNames(), {}, readSarvam)};
 }

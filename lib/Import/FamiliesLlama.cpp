@@ -18,7 +18,7 @@ static Family getMixtral() {
           .modelKeys = {.jitter = "router_jitter_noise",
                         .routerLoss = getRouterLossKeys(),
                         .window = {.size = "sliding_window"}},
-          .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kMixtralExperts}, names::kLlamaModel}};
+          .checkpoint = {names::kLlamaBlocks, {names::kLlamaBlock, names::kMixtralExperts}, names::kLlamaModel}};
 }
 
 /// Refuses windows: versions of Qwen's code differ in the blocks that have them.
@@ -40,7 +40,7 @@ static Family getQwen2() {
                         .routerLoss = getRouterLossKeys(),
                         .sparse = getQwenBlocks(),
                         .fixed = refuseQwenWindow()},
-          .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
+          .checkpoint = {names::kLlamaBlocks, {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
 }
 
 /// Qwen3-MoE: a norm of each head's queries and keys.
@@ -53,7 +53,7 @@ static Family getQwen3() {
                         .routerLoss = getRouterLossKeys(),
                         .sparse = getQwenBlocks(),
                         .fixed = refuseQwenWindow()},
-          .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
+          .checkpoint = {names::kLlamaBlocks, {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
 }
 
 /// Reads the bound of queries, keys and values; a missing key means none.
@@ -69,7 +69,7 @@ static Family getOlmoe() {
           .layerKeys = {.expertHidden = "intermediate_size", .renormalize = "norm_topk_prob"},
           .model = {.attention = {.headNorm = HeadNorm::projection, .clipAfterNorm = true}},
           .modelKeys = {.biases = "attention_bias", .routerLoss = getRouterLossKeys(), .readMore = readOlmoeClip},
-          .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
+          .checkpoint = {names::kLlamaBlocks, {names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
 }
 
 static void readClamp(JsonReader &reader, LayerSpec &layer) {
@@ -99,7 +99,7 @@ static Family getGptOss() {
       .modelKeys = {.biases = "attention_bias",
                     .routerLoss = getRouterLossKeys(),
                     .window = {.size = "sliding_window", .isNeeded = true, .every = 2, .types = "layer_types"}},
-      .checkpoint = {"model.layers.{i}.", {names::kLlamaBlock, names::kGptOssExperts}, names::kLlamaModel}};
+      .checkpoint = {names::kLlamaBlocks, {names::kLlamaBlock, names::kGptOssExperts}, names::kLlamaModel}};
 }
 
 llvm::SmallVector<Family, 0> mlir::moe::getLlamaFamilies() {
@@ -110,7 +110,7 @@ llvm::SmallVector<Family, 0> mlir::moe::getLlamaFamilies() {
 // Whole models without experts, for which the planner handles data, tensor and pipeline parallelism
 //===----------------------------------------------------------------------===//
 
-static CheckpointNames getDenseNames() { return {"model.layers.{i}.", {names::kLlamaBlock}, names::kLlamaModel}; }
+static CheckpointNames getDenseNames() { return {names::kLlamaBlocks, {names::kLlamaBlock}, names::kLlamaModel}; }
 
 static LayerKeys getLayerKeys() { return {.expertHidden = {}, .experts = {}}; }
 

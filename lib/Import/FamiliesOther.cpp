@@ -170,7 +170,7 @@ static Family getBert() {
                         .capacityFactor = "expert_capacity_factor"},
           .model = {.norm = Norm::layer,
                     .embeddingNorm = true,
-                    .postNorm = true,
+                    .normPlace = NormPlace::sum,
                     .headTransform = true,
                     .headBias = true,
                     .attention = {.causal = false, .inputBiases = true, .outputBias = true, .rotary = std::nullopt},

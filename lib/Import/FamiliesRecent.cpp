@@ -14,20 +14,11 @@ using namespace mlir::moe;
 using llvm::StringRef;
 using llvm::Twine;
 
-static constexpr StringRef kBlock = "model.layers.{i}.";
-
-/// Reads the size of dense blocks, if other keys than those of the table have made some.
-static void readDenseHidden(JsonReader &reader, ModelSpec &model) {
-  bool hasDense = llvm::any_of(model.blocks, [](const BlockSpec &block) { return !block.isMoe; });
-  if (hasDense && model.denseHidden == 0)
-    readSize(reader, "intermediate_size", kMaxSize, model.denseHidden);
-}
-
 //===----------------------------------------------------------------------===//
 // Routing like DeepSeek-V3's: sigmoid scores, a selection bias, a scale, shared experts, dense blocks first
 //===----------------------------------------------------------------------===//
 
-static LayerKeys getV3LayerKeys() {
+LayerKeys mlir::moe::getV3LayerKeys() {
   return {.experts = "n_routed_experts",
           .renormalize = "norm_topk_prob",
           .scale = "routed_scaling_factor",
@@ -36,7 +27,7 @@ static LayerKeys getV3LayerKeys() {
 }
 
 static CheckpointNames getV3Names() {
-  return {kBlock, {names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel};
+  return {names::kLlamaBlocks, {names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel};
 }
 
 /// Reads the windows. Without a list of types, the blocks from `max_window_layers` on have windows.
@@ -141,7 +132,7 @@ static Family getBailing(llvm::SmallVector<StringRef, 2> architectures, StringRe
                                           "num_nextn_predict_layers", "num_mtp_layers", "mtp_loss_scaling_factor"},
                               .ignoredAs = {{"use_rmsnorm", "true"}}},
                     .readMore = readBailing},
-      .checkpoint = {kBlock,
+      .checkpoint = {names::kLlamaBlocks,
                      {names::kBailingBlock, names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts},
                      names::kBailingModel}};
 }
@@ -176,7 +167,7 @@ static Family getMiniMax() {
           .modelKeys = {.jitter = "router_jitter_noise",
                         .routerLoss = getRouterLossKeys(),
                         .rotary = {.isPartial = true, .columns = "rotary_dim"}},
-          .checkpoint = {kBlock, {names::kLlamaBlock, names::kMixtralExperts}, names::kLlamaModel}};
+          .checkpoint = {names::kLlamaBlocks, {names::kLlamaBlock, names::kMixtralExperts}, names::kLlamaModel}};
 }
 
 /// Every `moe_layer_interval`-th block of those from `moe_layer_start_index` to `moe_layer_end_index` is MoE.
@@ -210,7 +201,7 @@ static Family getErnie() {
                         .sparse = {.step = "moe_layer_interval", .first = "moe_layer_start_index"},
                         .fixed = {.mustBeFalse = {"use_bias"}},
                         .readMore = readErnieBlocks},
-          .checkpoint = {kBlock,
+          .checkpoint = {names::kLlamaBlocks,
                          {names::kErnieExperts, names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts},
                          names::kLlamaModel}};
 }
@@ -251,7 +242,7 @@ static Family getHunyuan() {
                         .fixed = {.mustBeFalse = {"mlp_bias", "use_cla"},
                                   .ignored = {"eod_token_id", "attention_head_dim"},
                                   .ignoredAs = {{"use_qk_norm", "true"}, {"use_rotary_pos_emb", "true"}}}},
-          .checkpoint = {kBlock,
+          .checkpoint = {names::kLlamaBlocks,
                          {names::kHunyuanBlock, names::kHunyuanShared, names::kLlamaBlock, names::kQwenExperts},
                          names::kLlamaModel}};
 }
@@ -268,7 +259,7 @@ static Family getHunyuanV3() {
           .modelKeys = {.biases = "attention_bias",
                         .sparse = {.types = "mlp_layer_types"},
                         .fixed = {.mustBeFalse = {"mlp_bias"}, .ignored = {"num_nextn_predict_layers"}}},
-          .checkpoint = {kBlock,
+          .checkpoint = {names::kLlamaBlocks,
                          {names::kHunyuanV3Experts, names::kHunyuanShared, names::kLlamaBlock, names::kQwenExperts},
                          names::kLlamaModel}};
 }
@@ -288,7 +279,7 @@ static Family getGranite() {
           .layer = {.renormalize = true},
           .layerKeys = {.expertHidden = "intermediate_size", .experts = "num_local_experts"},
           .modelKeys = {.biases = "attention_bias", .routerLoss = getRouterLossKeys(), .readMore = readGraniteScales},
-          .checkpoint = {kBlock, {names::kLlamaBlock, names::kGraniteExperts}, names::kLlamaModel}};
+          .checkpoint = {names::kLlamaBlocks, {names::kLlamaBlock, names::kGraniteExperts}, names::kLlamaModel}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -484,7 +475,7 @@ llvm::SmallVector<Family, 0> mlir::moe::getRecentFamilies() {
           getGranite(),
           getLlama4("Llama4ForConditionalGeneration", "text_config", "language_model.model.layers.{i}.",
                     names::kNestedLlamaModel),
-          getLlama4("Llama4ForCausalLM", "", kBlock, names::kLlamaModel),
+          getLlama4("Llama4ForCausalLM", "", names::kLlamaBlocks, names::kLlamaModel),
           getQwen3Vl(),
           getLinearQwen("Qwen3NextForCausalLM", "qwen3_next", "norm_topk_prob", ""),
           getLinearQwen("Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", "", ""),

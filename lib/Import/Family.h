@@ -87,8 +87,12 @@ struct LayerKeys {
 /// Keys of the columns that have rotary positions.
 struct RotaryKeys {
   bool isPartial = false;       ///< `partial_rotary_factor` gives the part of a head's columns
+  double part = 1;              ///< without that key
   llvm::StringRef columns = {}; ///< key of their number, which precedes `partial_rotary_factor`
   bool hasAlpha = false;        ///< "dynamic" scaling with `alpha` enlarges the base (Hunyuan)
+  llvm::StringRef base = "rope_theta";
+  /// Type of the blocks, for configurations whose `rope_parameters` has an object for each type of block.
+  llvm::StringRef type = {};
 };
 
 /// Keys of the MoE blocks: block i is MoE if (i + 1) % step == 0, first <= i, and no list excludes it. `types` is a
@@ -191,7 +195,11 @@ llvm::SmallVector<Family, 0> getLlamaFamilies();
 llvm::SmallVector<Family, 0> getDeepseekFamilies();
 llvm::SmallVector<Family, 0> getOtherFamilies();
 llvm::SmallVector<Family, 0> getRecentFamilies();
+llvm::SmallVector<Family, 0> getMixedFamilies();
 llvm::SmallVector<Family, 0> getDenseFamilies();
+
+/// Keys of DeepSeek-V3's routing in families that differ from it in attention.
+LayerKeys getV3LayerKeys();
 
 /// Adds the defaults that transformers' configuration class of `modelType` gives to missing keys, and the class's other
 /// names of keys. An unknown class changes nothing.
@@ -210,6 +218,9 @@ ModelSpec readModel(JsonReader &reader, const Family &family, const LayerSpec &l
 void readRotary(JsonReader &reader, const RotaryKeys &keys, llvm::StringRef dimKey, int64_t dim, RotarySpec &rotary);
 /// Factor of the products of queries and keys in latent attention, whose rotary positions have been read.
 double readLatentScale(JsonReader &reader, const AttentionSpec &attention);
+
+/// Reads the size of dense blocks, if other keys than those of the table have made some.
+void readDenseHidden(JsonReader &reader, ModelSpec &model);
 
 /// Reports keys with another value than the necessary one.
 void checkFixedKeys(JsonReader &reader, const FixedKeys &keys);

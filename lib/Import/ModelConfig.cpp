@@ -14,8 +14,8 @@ using llvm::Twine;
 llvm::ArrayRef<Family> mlir::moe::getFamilies() {
   static const llvm::SmallVector<Family, 0> families = [] {
     llvm::SmallVector<Family, 0> all;
-    for (auto part :
-         {getOtherFamilies(), getLlamaFamilies(), getDeepseekFamilies(), getRecentFamilies(), getDenseFamilies()})
+    for (auto part : {getOtherFamilies(), getLlamaFamilies(), getDeepseekFamilies(), getRecentFamilies(),
+                      getMixedFamilies(), getDenseFamilies()})
       all.append(part.begin(), part.end());
     return all;
   }();

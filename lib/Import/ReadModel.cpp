@@ -146,6 +146,12 @@ static void readSparseBlocks(JsonReader &reader, const SparseKeys &keys, const L
     model.blocks[i].isMoe = layer.experts > 0 && (i + 1) % step == 0 && i >= first && !llvm::is_contained(dense, i);
 }
 
+void mlir::moe::readDenseHidden(JsonReader &reader, ModelSpec &model) {
+  bool hasDense = llvm::any_of(model.blocks, [](const BlockSpec &block) { return !block.isMoe; });
+  if (hasDense && model.denseHidden == 0)
+    readSize(reader, "intermediate_size", kMaxSize, model.denseHidden);
+}
+
 static void readBlocks(JsonReader &reader, const ModelKeys &keys, const LayerSpec &layer, ModelSpec &model) {
   int64_t count = 0;
   readSize(reader, keys.blocks, kMaxBlocks, count);

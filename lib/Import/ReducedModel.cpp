@@ -54,6 +54,8 @@ static void reduceAttention(AttentionSpec &attention, const ReducedSizes &sizes)
   attention.heads = std::min(attention.heads, keyHeads * ofKey);
   const bool isPartial = attention.rotary && attention.rotary->dim > 0 && attention.rotary->dim < attention.headDim;
   attention.headDim = reduce(attention.headDim, 4 * sizes.factor, 2);
+  if (attention.valueDim > 0)
+    attention.valueDim = reduce(attention.valueDim, 3 * sizes.factor, 1);
   if (attention.rotary && attention.rotary->dim > 0)
     attention.rotary->dim = isPartial ? reduce(attention.rotary->dim, 2 * sizes.factor, 2) : attention.headDim;
   if (LatentSpec *latent = attention.latent ? &*attention.latent : nullptr) {
@@ -78,6 +80,8 @@ static void reduceSpec(ModelSpec &model, int64_t seq, int64_t reducedSeq, const 
   model.learnedPositions = model.learnedPositions ? std::max(reducedSeq, inSequence(model.learnedPositions)) : 0;
   model.denseHidden = reduce(model.denseHidden, 2 * mp * sizes.factor, mp);
   reduceAttention(model.attention, sizes);
+  for (AttentionSpec &attention : model.otherAttentions)
+    reduceAttention(attention, sizes);
   for (auto *blocks : {&model.blocks, &model.decoder})
     for (BlockSpec &block : *blocks) {
       block.window = block.window ? inSequence(block.window) : 0;

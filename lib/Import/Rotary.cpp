@@ -95,24 +95,22 @@ static StringRef getScalingKey(const JsonReader &reader) {
   return isEmpty ? "rope_parameters" : "rope_scaling";
 }
 
-/// Refuses positions that differ between types of blocks, as in newer configurations.
-static bool refuseNested(JsonReader &reader, StringRef key, JsonReader &scaling) {
-  const llvm::json::Object *object = reader.find(key)->getAsObject();
-  if (!object)
-    return true;
-  for (const auto &[name, value] : *object)
-    if (value.getAsObject()) {
-      scaling.fail(name, "a number or a string, since all blocks have the same rotary positions here,");
-      return true;
-    }
-  return false;
+/// Names of the objects inside the object at `key`: types of blocks, in newer configurations.
+static llvm::SmallVector<StringRef> getBlockTypes(const JsonReader &reader, StringRef key) {
+  llvm::SmallVector<StringRef> types;
+  if (const llvm::json::Object *object = reader.find(key)->getAsObject())
+    for (const auto &[name, value] : *object)
+      if (value.getAsObject())
+        types.push_back(name);
+  return types;
 }
 
-/// Reads the scaling: 'default', 'yarn', 'linear', which divides all frequencies by the factor, or 'llama3'.
+/// Reads the scaling: 'default', 'yarn', also called 'deepseek_yarn', 'linear', which divides all frequencies by the
+/// factor, or 'llama3'.
 static void readScaling(JsonReader &reader, JsonReader &scaling, const RotaryKeys &keys, int64_t dim,
                         RotarySpec &rotary) {
-  constexpr size_t plain = 0, linear = 2, llama3 = 3;
-  llvm::SmallVector<StringRef> types = {"default", "yarn", "linear", "llama3"};
+  constexpr size_t plain = 0, linear = 2, llama3 = 3, deepseek = 4;
+  llvm::SmallVector<StringRef> types = {"default", "yarn", "linear", "llama3", "deepseek_yarn"};
   if (keys.hasAlpha)
     types.push_back("dynamic");
   // The older key "type" means nothing beside rope_type; "mrope" concerns positions of other input than text.
@@ -122,7 +120,7 @@ static void readScaling(JsonReader &reader, JsonReader &scaling, const RotaryKey
     return;
   if (type == llama3) {
     readLlama3(reader, scaling, rotary);
-  } else if (type > llama3) {
+  } else if (type > deepseek) {
     readAlpha(scaling, dim, rotary);
   } else if (type == linear) {
     rotary.factor = scaling.getNumber("factor", kPositive);
@@ -139,17 +137,29 @@ void mlir::moe::readRotary(JsonReader &reader, const RotaryKeys &keys, StringRef
                            RotarySpec &rotary) {
   if (dim % 2 != 0)
     reader.fail(dimKey, "an even size of heads, as rotary positions need it, " + Twine(dim) + " being odd,");
-  readNumber(reader, "rope_theta", kRotaryBase, rotary.base);
+  if (keys.part != 1)
+    rotary.dim = static_cast<int64_t>(static_cast<double>(dim) * keys.part);
+  readNumber(reader, keys.base, kRotaryBase, rotary.base);
   readShare(reader, keys, dim, rotary);
   StringRef key = getScalingKey(reader);
   if (!reader.find(key))
     return;
   JsonReader scaling = reader.getObject(key);
-  if (refuseNested(reader, key, scaling))
+  auto read = [&](JsonReader &own) {
+    readNumber(own, "rope_theta", kRotaryBase, rotary.base);
+    readShare(own, keys, dim, rotary);
+    readScaling(reader, own, keys, rotary.dim > 0 ? rotary.dim : dim, rotary);
+  };
+  llvm::SmallVector<StringRef> types = getBlockTypes(reader, key);
+  if (types.empty() || reader.hasFailed())
+    return read(scaling);
+  if (keys.type.empty())
+    return scaling.fail(types.front(), "a number or a string, since all blocks have the same rotary positions here,");
+  scaling.accept({"full_attention", "sliding_attention"});
+  if (!scaling.find(keys.type))
     return;
-  readNumber(scaling, "rope_theta", kRotaryBase, rotary.base);
-  readShare(scaling, keys, dim, rotary);
-  readScaling(reader, scaling, keys, rotary.dim > 0 ? rotary.dim : dim, rotary);
+  JsonReader own = scaling.getObject(keys.type);
+  read(own);
 }
 
 /// With YaRN, DeepSeek also multiplies the products of queries and keys by the square of mscale_all_dim's factor.

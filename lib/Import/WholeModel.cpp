@@ -23,6 +23,13 @@ struct AttentionUse {
   Value bias;
 };
 
+/// Number of columns of a head's values.
+int64_t getValueDim(const AttentionSpec &attention) {
+  if (attention.latent)
+    return attention.latent->valueDim;
+  return attention.valueDim > 0 ? attention.valueDim : attention.headDim;
+}
+
 /// Queries, keys and values of all heads, ready for attention.
 struct Heads {
   Value q, k, v;
@@ -32,7 +39,7 @@ class ModelBuilder : GraphBuilder {
 public:
   ModelBuilder(MLIRContext &context, const ModelConfig &config, const LayerSpec &layer, const ImportOptions &options,
                int64_t tokens)
-      : GraphBuilder(context, config, layer, options, tokens), model(*config.model), attention(model.attention) {}
+      : GraphBuilder(context, config, layer, options, tokens), model(*config.model) {}
 
   OwningOpRef<ModuleOp> build();
 
@@ -52,14 +59,18 @@ private:
   Value buildRelativeBias(StringRef name, bool bidirectional);
   /// Multiplies `x` by the parameter name.which, and adds name.which_bias if it has one.
   Value project(StringRef name, StringRef which, Value x, int64_t columns, bool hasBias, int64_t column);
+  Value scale(Location loc, Value x, double factor);
   /// Applies rotary positions to `dim` columns from `begin` on of heads of `head` columns.
-  Value rotate(Location loc, Value x, int64_t head, int64_t begin, int64_t dim, bool interleaved);
-  Value normHeads(Location loc, const Twine &normName, Value x);
-  Value clip(Location loc, Value x);
+  Value rotate(Location loc, const AttentionSpec &attention, Value x, int64_t head, int64_t begin, int64_t dim,
+               bool interleaved);
+  Value normHeads(Location loc, const AttentionSpec &attention, const Twine &normName, Value x);
+  Value clip(Location loc, const AttentionSpec &attention, Value x);
   /// Applies norm, clip and positions of queries or keys. `warms` adds the temperature in a block without positions.
   Value placeHeads(StringRef name, StringRef normName, Value x, const BlockSpec &block, bool warms);
   Heads projectHeads(StringRef name, Value x, Value memory, const BlockSpec &block);
-  Heads projectLatent(StringRef name, Value x);
+  Heads projectLatent(StringRef name, const AttentionSpec &attention, Value x);
+  /// Multiplies the heads `attended` by the factors that `x` gives.
+  Value gate(StringRef name, const AttentionSpec &attention, Value x, Value attended);
   /// Attends from the queries of `x` to the keys and values of `memory`, with the parameters name.q, ..
   Value attend(StringRef name, Value x, Value memory, AttentionUse use, const BlockSpec &block);
   Value feedForward(int64_t index, bool isMoe, Value x);
@@ -76,7 +87,6 @@ private:
   Value buildRouterLoss();
 
   const ModelSpec &model;
-  const AttentionSpec &attention;
   Value inputs, decoderInputs, labels, step;
   llvm::StringMap<Value> embeddings; ///< by name
   RouterSums encoderRouters, decoderRouters;
@@ -136,8 +146,7 @@ Value ModelBuilder::embed(StringRef table, Value tokens) {
     embedding = addParameter(table, {model.vocabulary, layer.hidden});
   Value x = builder.create<EmbeddingOp>(loc, rows(layer.hidden), tokens, embedding, /*vocabulary=*/true, /*parts=*/1,
                                         /*stride=*/1, model.padding);
-  if (model.embeddingScale != 1)
-    x = builder.create<ScaleOp>(loc, x, APFloat(model.embeddingScale));
+  x = scale(loc, x, model.embeddingScale);
   if (model.learnedPositions > 0)
     x = builder.create<AddOp>(loc, x, lookUp(loc, "positions", model.learnedPositions, options.seq));
   if (model.tokenTypes > 0)
@@ -148,6 +157,7 @@ Value ModelBuilder::embed(StringRef table, Value tokens) {
 }
 
 Value ModelBuilder::buildRelativeBias(StringRef name, bool bidirectional) {
+  const AttentionSpec &attention = model.attention;
   if (attention.relativeBuckets == 0)
     return {};
   Value table =
@@ -165,7 +175,12 @@ Value ModelBuilder::project(StringRef name, StringRef which, Value x, int64_t co
   return linear(getLoc(name), weights, hasBias ? weights + "_bias" : "", x, columns, column);
 }
 
-Value ModelBuilder::rotate(Location loc, Value x, int64_t head, int64_t begin, int64_t dim, bool interleaved) {
+Value ModelBuilder::scale(Location loc, Value x, double factor) {
+  return factor == 1 ? x : builder.create<ScaleOp>(loc, x, APFloat(factor)).getResult();
+}
+
+Value ModelBuilder::rotate(Location loc, const AttentionSpec &attention, Value x, int64_t head, int64_t begin,
+                           int64_t dim, bool interleaved) {
   if (!attention.rotary)
     return x;
   const RotarySpec &rotary = *attention.rotary;
@@ -175,7 +190,7 @@ Value ModelBuilder::rotate(Location loc, Value x, int64_t head, int64_t begin, i
       APFloat(rotary.scale), APFloat(rotary.reach), /*temperature=*/APFloat(0.0), /*span=*/APFloat(1.0), CutAttr());
 }
 
-Value ModelBuilder::normHeads(Location loc, const Twine &normName, Value x) {
+Value ModelBuilder::normHeads(Location loc, const AttentionSpec &attention, const Twine &normName, Value x) {
   if (attention.headNorm == HeadNorm::none)
     return x;
   bool isWhole = attention.headNorm == HeadNorm::projection;
@@ -186,22 +201,23 @@ Value ModelBuilder::normHeads(Location loc, const Twine &normName, Value x) {
   return builder.create<NormOp>(loc, x, gamma, Value(), Norm::rms, APFloat(model.eps));
 }
 
-Value ModelBuilder::clip(Location loc, Value x) {
+Value ModelBuilder::clip(Location loc, const AttentionSpec &attention, Value x) {
   return attention.clip > 0 ? builder.create<ClampOp>(loc, x, APFloat(attention.clip)).getResult() : x;
 }
 
 Value ModelBuilder::placeHeads(StringRef name, StringRef normName, Value x, const BlockSpec &block, bool warms) {
   Location loc = getLoc(name);
+  const AttentionSpec &attention = model.getAttention(block);
   int64_t head = attention.headDim;
-  auto norm = [&] { x = block.headNorm ? normHeads(loc, name + "." + normName, x) : x; };
+  auto norm = [&] { x = block.headNorm ? normHeads(loc, attention, name + "." + normName, x) : x; };
   if (!attention.clipAfterNorm)
-    x = clip(loc, x);
+    x = clip(loc, attention, x);
   if (!attention.normAfterRotary)
     norm();
   if (attention.clipAfterNorm)
-    x = clip(loc, x);
+    x = clip(loc, attention, x);
   if (block.rotary && attention.rotary)
-    x = rotate(loc, x, head, /*begin=*/0, attention.rotary->dim > 0 ? attention.rotary->dim : head,
+    x = rotate(loc, attention, x, head, /*begin=*/0, attention.rotary->dim > 0 ? attention.rotary->dim : head,
                attention.rotary->interleaved);
   if (attention.normAfterRotary)
     norm();
@@ -215,18 +231,20 @@ Value ModelBuilder::placeHeads(StringRef name, StringRef normName, Value x, cons
 }
 
 Heads ModelBuilder::projectHeads(StringRef name, Value x, Value memory, const BlockSpec &block) {
-  int64_t head = attention.headDim, keys = attention.keyHeads * head;
+  const AttentionSpec &attention = model.getAttention(block);
+  int64_t head = attention.headDim, valueDim = getValueDim(attention), keys = attention.keyHeads;
   bool hasBias = attention.inputBiases;
   Value q = project(name, "q", x, attention.heads * head, hasBias, head);
-  Value k = project(name, "k", memory, keys, hasBias, head), v = project(name, "v", memory, keys, hasBias, head);
-  v = clip(getLoc(name), v);
+  Value k = project(name, "k", memory, keys * head, hasBias, head);
+  Value v = project(name, "v", memory, keys * valueDim, hasBias, valueDim);
+  v = scale(getLoc(name), clip(getLoc(name), attention, v), attention.valueScale);
   q = placeHeads(name, "q_norm", q, block, /*warms=*/true);
   k = placeHeads(name, "k_norm", k, block, /*warms=*/false);
   return {q, k, v};
 }
 
 /// Makes heads from short vectors with a norm. The keys' columns with positions come from the token, for all heads.
-Heads ModelBuilder::projectLatent(StringRef name, Value x) {
+Heads ModelBuilder::projectLatent(StringRef name, const AttentionSpec &attention, Value x) {
   Location loc = getLoc(name);
   const LatentSpec &latent = *attention.latent;
   int64_t heads = attention.heads, head = attention.headDim, plain = latent.plainDim;
@@ -242,27 +260,38 @@ Heads ModelBuilder::projectLatent(StringRef name, Value x) {
   Value vector = compress("kv_a", latent.rank);
   Value k = expand("k", vector, plain), v = expand("v", vector, latent.valueDim);
   Value shared = project(name, "k_shared", x, latent.rotaryDim, attention.inputBiases, /*column=*/0);
-  shared = rotate(loc, shared, latent.rotaryDim, /*begin=*/0, latent.rotaryDim, latent.interleaved);
+  shared = rotate(loc, attention, shared, latent.rotaryDim, /*begin=*/0, latent.rotaryDim, latent.interleaved);
   k = builder.create<AppendToHeadsOp>(loc, rows(heads * head), k, shared);
-  return {rotate(loc, q, head, plain, latent.rotaryDim, latent.interleaved), k, v};
+  return {rotate(loc, attention, q, head, plain, latent.rotaryDim, latent.interleaved), k, v};
+}
+
+Value ModelBuilder::gate(StringRef name, const AttentionSpec &attention, Value x, Value attended) {
+  const GateSpec &gate = *attention.gate;
+  int64_t columns = getValueDim(attention), ofHead = gate.ofHeads ? 1 : columns;
+  Value factors = project(name, "gate", x, attention.heads * ofHead, /*hasBias=*/false, ofHead);
+  Location loc = getLoc(name);
+  factors = builder.create<ActivationOp>(loc, factors.getType(), factors, /*counts=*/Value(), gate.activation);
+  return builder.create<RowScaleOp>(loc, attended, factors, columns / ofHead);
 }
 
 Value ModelBuilder::attend(StringRef name, Value x, Value memory, AttentionUse use, const BlockSpec &block) {
   Location loc = getLoc(name);
-  int64_t heads = attention.heads, valueDim = attention.latent ? attention.latent->valueDim : attention.headDim;
-  auto [q, k, v] = attention.latent ? projectLatent(name, x) : projectHeads(name, x, memory, block);
+  const AttentionSpec &attention = model.getAttention(block);
+  int64_t heads = attention.heads, valueDim = getValueDim(attention);
+  auto [q, k, v] = attention.latent ? projectLatent(name, attention, x) : projectHeads(name, x, memory, block);
   Value sinks = attention.sinks ? addParameter(name + ".sinks", {heads}) : Value();
   double dropout = options.loss ? model.dropout.attention : 0;
   // Pieces of sequences act as shorter sequences.
   int64_t length = block.chunk > 0 ? std::min(block.chunk, options.seq) : options.seq;
-  double scale = attention.scale > 0 ? attention.scale : 1 / std::sqrt(static_cast<double>(attention.headDim));
-  scale *= block.scoreScale;
+  double factor = attention.scale > 0 ? attention.scale : 1 / std::sqrt(static_cast<double>(attention.headDim));
+  factor *= block.scoreScale;
   auto op = builder.create<AttentionOp>(loc, rows(heads * valueDim), accumulator({tokens, heads}), q, k, v, use.bias,
                                         sinks, dropout > 0 ? step : Value(), length, length, heads, attention.keyHeads,
                                         /*parts=*/1, /*stride=*/1, use.causal, block.window, dropout > 0 ? seed++ : 0,
-                                        /*row_parts=*/1, /*row_stride=*/1, APFloat(scale), APFloat(dropout),
+                                        /*row_parts=*/1, /*row_stride=*/1, APFloat(factor), APFloat(dropout),
                                         /*block=*/0, CutAttr());
-  return project(name, "o", op.getResult(), layer.hidden, attention.outputBias, /*column=*/0);
+  Value attended = attention.gate ? gate(name, attention, x, op.getResult()) : op.getResult();
+  return project(name, "o", attended, layer.hidden, attention.outputBias, /*column=*/0);
 }
 
 Value ModelBuilder::feedForward(int64_t index, bool isMoe, Value x) {
@@ -283,11 +312,14 @@ Value ModelBuilder::feedForward(int64_t index, bool isMoe, Value x) {
 }
 
 Value ModelBuilder::addBranch(Location loc, const Twine &normName, Value x, llvm::function_ref<Value(Value)> branch) {
-  Value added = branch(model.postNorm ? x : norm(loc, normName, x));
-  if (model.residualScale != 1)
-    added = builder.create<ScaleOp>(loc, added, APFloat(model.residualScale));
+  NormPlace place = model.normPlace;
+  bool isBefore = place == NormPlace::input || place == NormPlace::both;
+  Value added = branch(isBefore ? norm(loc, normName, x) : x);
+  if (place == NormPlace::output || place == NormPlace::both)
+    added = norm(loc, place == NormPlace::both ? normName + "_output" : normName, added);
+  added = scale(loc, added, model.residualScale);
   Value sum = builder.create<AddOp>(loc, x, dropOut(loc, added, model.dropout.residual));
-  return model.postNorm ? norm(loc, normName, sum) : sum;
+  return place == NormPlace::sum ? norm(loc, normName, sum) : sum;
 }
 
 Value ModelBuilder::buildBlocks(ArrayRef<BlockSpec> blocks, int64_t first, Value x, AttentionUse use, Value memory) {
@@ -324,12 +356,11 @@ Value ModelBuilder::buildLogits(Value x) {
     x = linear(loc, "head_transform", "head_transform_bias", x, layer.hidden, /*column=*/0);
     x = builder.create<ActivationOp>(loc, rows(layer.hidden), x, /*counts=*/Value(), model.denseActivation);
   }
-  if (model.headTransform || !model.postNorm)
+  if (model.headTransform || model.normPlace != NormPlace::sum)
     x = norm(loc, "norm", x);
   if (!model.decoder.empty())
     x = dropOut(loc, x, model.dropout.embedding);
-  if (model.headScale != 1)
-    x = builder.create<ScaleOp>(loc, x, APFloat(model.headScale));
+  x = scale(loc, x, model.headScale);
   Value weights = embeddings.lookup(kEmbedding), bias;
   if (!model.tiedHead)
     weights = addParameter("head", {layer.hidden, model.vocabulary});
@@ -385,7 +416,7 @@ OwningOpRef<ModuleOp> ModelBuilder::build() {
   beginRouters(model.blocks, encoderRouters);
   bool isOne = model.tiedHead || model.decoder.empty();
   Value x = embed(isOne ? kEmbedding : kEncoderEmbedding, inputs);
-  bool causal = attention.causal && model.decoder.empty();
+  bool causal = model.attention.causal && model.decoder.empty();
   x = buildBlocks(model.blocks, /*first=*/0, x, {causal, buildRelativeBias("encoder", /*bidirectional=*/true)});
   if (!model.decoder.empty())
     x = buildDecoder(x);

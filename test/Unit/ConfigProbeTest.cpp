@@ -101,6 +101,12 @@ constexpr StringRef kUnused[] = {
     "sarvam_moe num_nextn_predict_layers: of blocks that are no part of the model",
     "hy_v3 output_router_logits: no loss of routers in transformers",
     "hy_v3 enable_moe_fp32_combine: precision of a sum",
+    "sarvam_mla output_router_logits: no loss of routers in transformers",
+    "sarvam_mla qk_head_dim: transformers ignores it",
+    "sarvam_mla head_dim: the sum of two other keys in transformers",
+    "mimo_v2_flash output_router_logits: no loss of routers in transformers",
+    "afmoe output_router_logits: no loss of routers in transformers",
+    "exaone_moe output_router_logits: no loss of routers in transformers",
 };
 
 struct Outcome {

@@ -63,7 +63,8 @@ TEST(ModelSpec, Mixtral) {
   EXPECT_EQ(model.blocks[0].window, 0);
   EXPECT_EQ(model.norm, Norm::rms);
   EXPECT_EQ(model.eps, 1e-5);
-  EXPECT_FALSE(model.tiedHead || model.postNorm || model.embeddingNorm || model.headBias || model.headTransform);
+  EXPECT_EQ(model.normPlace, NormPlace::input);
+  EXPECT_FALSE(model.tiedHead || model.embeddingNorm || model.headBias || model.headTransform);
   EXPECT_EQ(model.learnedPositions, 0);
   EXPECT_EQ(model.routerLoss.balance, 0.02);
   const AttentionSpec &attention = model.attention;
@@ -168,7 +169,8 @@ TEST(ModelSpec, Gpt2) {
   EXPECT_EQ(model.tokenTypes, 0);
   EXPECT_EQ(model.norm, Norm::layer);
   EXPECT_TRUE(model.tiedHead && model.denseBiases && model.attention.inputBiases && model.attention.outputBias);
-  EXPECT_FALSE(model.attention.rotary || model.postNorm);
+  EXPECT_FALSE(model.attention.rotary);
+  EXPECT_EQ(model.normPlace, NormPlace::input);
   EXPECT_EQ(model.denseHidden, 4096);
   EXPECT_EQ(model.denseActivation, Activation::gelu_tanh);
   EXPECT_EQ(model.attention.headDim, 64);
@@ -179,7 +181,8 @@ TEST(ModelSpec, Gpt2) {
 TEST(ModelSpec, Bert) {
   ModelSpec model = parse(readShared("bert-base-moe"));
   EXPECT_EQ(countMoe(model), 6u);
-  EXPECT_TRUE(model.postNorm && model.embeddingNorm && model.headTransform && model.headBias && model.tiedHead);
+  EXPECT_EQ(model.normPlace, NormPlace::sum);
+  EXPECT_TRUE(model.embeddingNorm && model.headTransform && model.headBias && model.tiedHead);
   EXPECT_FALSE(model.attention.causal);
   EXPECT_EQ(model.tokenTypes, 2);
   EXPECT_EQ(model.learnedPositions, 512);
@@ -522,6 +525,50 @@ TEST(ModelSpec, OtherKeys) {
             "'quantization_config.quant_method': expected one of \"fp8\", \"mxfp4\" but got \"awq\"");
 }
 
+// The published keys of MiMo-V2 say which blocks have a window, and its heads. transformers has other keys for the
+// same.
+TEST(ModelSpec, MimoV2) {
+  ModelSpec model = parse(json::Object{{"model_type", "mimo_v2_flash"},
+                                       {"num_hidden_layers", 3},
+                                       {"hybrid_layer_pattern", json::Array{0, 1, 1}},
+                                       {"moe_layer_freq", json::Array{0, 1, 1}},
+                                       {"sliding_window_size", 128},
+                                       {"swa_num_key_value_heads", 8},
+                                       {"swa_rope_theta", 20000},
+                                       {"routed_scaling_factor", nullptr}});
+  ASSERT_EQ(model.otherAttentions.size(), 1u);
+  const AttentionSpec &full = model.getAttention(model.blocks[0]), &windowed = model.getAttention(model.blocks[1]);
+  EXPECT_EQ(model.blocks[0].window, 0);
+  EXPECT_EQ(model.blocks[2].window, 129); // with the query's own position
+  EXPECT_FALSE(model.blocks[0].isMoe);
+  EXPECT_TRUE(model.blocks[1].isMoe);
+  EXPECT_EQ(full.keyHeads, 4);
+  EXPECT_EQ(windowed.keyHeads, 8);
+  EXPECT_TRUE(windowed.sinks && !full.sinks);
+  EXPECT_EQ(full.headDim, 192);
+  EXPECT_EQ(full.valueDim, 128);
+  EXPECT_EQ(full.rotary->base, 5e6);
+  EXPECT_EQ(windowed.rotary->base, 2e4);
+  EXPECT_EQ(full.rotary->dim, 64);
+}
+
+// K-EXAONE's pattern may be a string; its last block never has a window.
+TEST(ModelSpec, PatternsOfWindows) {
+  auto getWindows = [](const ModelSpec &model) {
+    std::vector<bool> windows;
+    for (const BlockSpec &block : model.blocks)
+      windows.push_back(block.window > 0);
+    return windows;
+  };
+  json::Object keys{{"model_type", "exaone_moe"}, {"num_hidden_layers", 5}, {"sliding_window_pattern", "LGL"}};
+  ModelSpec model = parse(keys);
+  EXPECT_EQ(getWindows(model), (std::vector<bool>{true, false, true, true, false}));
+  EXPECT_EQ(model.blocks[1].rotary, false);
+  EXPECT_EQ(model.blocks[2].rotary, true);
+  keys["sliding_window_pattern"] = 2;
+  EXPECT_EQ(getWindows(parse(keys)), (std::vector<bool>{true, false, true, false, true}));
+}
+
 // Each error names the key, the expected value and the given one.
 TEST(ModelSpec, Errors) {
   EXPECT_EQ(errorWith("olmoe-1b-7b", "clip_qkv", 0), "'clip_qkv': expected a number greater than 0 but got 0");
@@ -583,7 +630,8 @@ TEST(ModelSpec, Errors) {
             "'q_lora_rank': expected an integer from 1 to 1048576 but got 0");
   EXPECT_EQ(errorWith("deepseek-v2", "mlp_bias", true), "'mlp_bias': expected false but got true");
   EXPECT_EQ(errorWith("deepseek-v2", "rope_scaling", json::Object{{"type", "dynamic"}, {"factor", 2}}),
-            "'rope_scaling.type': expected one of \"default\", \"yarn\", \"linear\", \"llama3\" but got \"dynamic\"");
+            "'rope_scaling.type': expected one of \"default\", \"yarn\", \"linear\", \"llama3\", \"deepseek_yarn\" but "
+            "got \"dynamic\"");
   EXPECT_EQ(errorWith("deepseek-v2", "intermediate_size", nullptr),
             "'intermediate_size': expected an integer from 1 to 1048576 but got null");
 }

@@ -26,11 +26,13 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 ROOT = os.path.join(FOLDER, "..", "..")
 TYPES = """switch_transformers mixtral qwen2_moe qwen3_moe olmoe deepseek_v2 deepseek_v3 gpt_oss llama4_text qwen3_next
 qwen3_vl_moe_text qwen3_5_moe_text glm4_moe minimax_m2 dots1 ernie4_5_moe hunyuan_v1_moe granitemoe phimoe dbrx solar_open llama
-mistral qwen2 qwen3 gpt2 sarvam_moe hy_v3 glm4_moe_lite""".split()
+mistral qwen2 qwen3 gpt2 sarvam_moe hy_v3 glm4_moe_lite sarvam_mla mimo_v2_flash laguna afmoe exaone_moe flex_olmo""".split()
 # Keys of MoePlan's own families, in addition to those of a class (docs/Models.md).
 PLAIN = {"num_experts_per_tok": 1, "moe_every": 2, "norm_topk_prob": False, "router_aux_loss_coef": 0.01}
 # Keys that a class lacks although its models need them.
 NEEDED = {"deepseek_v2": {"num_experts_per_tok": 6}, "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2}}
+# Keys for which the class takes null.
+UNSET = {"sarvam_mla": {"q_lora_rank": None}}
 OWN = {"gpt2_moe": ("gpt2", PLAIN), "bert_moe": ("bert", PLAIN)}
 BLOCKS = {"num_layers": 4, "num_decoder_layers": 4, "num_hidden_layers": 4, "n_layer": 4, "n_layers": 4}
 # Fields of the classes on which no graph depends.
@@ -54,6 +56,8 @@ def defaults_of(kind):
     if not hasattr(kind(), "rope_parameters"):
         return values
     rope = dict(kind().rope_parameters)
+    if "full_attention" in rope:  # one object for each type of block, which the family's reader knows
+        return values
     values["rope_theta"] = rope.pop("rope_theta")
     if "partial_rotary_factor" in rope:
         values["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
@@ -94,7 +98,7 @@ def main():
         source, more = OWN.get(name, (name, {}))
         kind = CONFIG_MAPPING[source]
         aliases = json.dumps(kind.attribute_map, sort_keys=True)
-        values = wrap(json.dumps(defaults_of(kind) | more, sort_keys=True))
+        values = wrap(json.dumps(defaults_of(kind) | more | UNSET.get(name, {}), sort_keys=True))
         entries.append(f'{{"{name}", R"({wrap(aliases)})",\nR"({values})"}},\n')
         with open(os.path.join(ROOT, "test", "Integration", "configs", name + ".json"), "w") as file:
             file.write("{" + wrap(json.dumps(small_config(name, kind, more), sort_keys=True)[1:-1]) + "}\n")

@@ -5,7 +5,7 @@ Written from the models' published code, independently of the importer. `FAMILIE
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -43,6 +43,9 @@ class Form:
     shared: str = ""
     bias_of_choice: str = ""
     bias_is_row: bool = False
+    sinks: str = ""
+    gate_of_results: str = ""  # projection
+    norms_behind: tuple = ()  # after the branches
     # Forms of the computation.
     tied: bool = False
     layer_norm: bool = False
@@ -53,6 +56,10 @@ class Form:
     neighbours: bool = False
     scaling: dict = field(default_factory=dict)
     windows: tuple = ()
+    own: dict = field(default_factory=dict)  # block: its values of other fields
+    value: int = 0  # columns of a head's values, or 0 for those of its keys
+    value_scale: float = 1
+    opens: str = "sigmoid"  # or softplus, of the gate
     chunks: tuple = ()
     without_positions: tuple = ()
     temperature: tuple = ()
@@ -78,7 +85,7 @@ def of(c, **more):
     """A form with the values that most configurations share."""
     own = dict(hidden=c["hidden_size"], blocks=c["num_hidden_layers"], vocabulary=c["vocab_size"],
                heads=c["num_attention_heads"], key_heads=c["num_key_value_heads"], head=models.head_size(c),
-               eps=c["rms_norm_eps"], theta=c["rope_theta"], tied=c.get("tie_word_embeddings", False),
+               eps=c["rms_norm_eps"], theta=c.get("rope_theta", 0), tied=c.get("tie_word_embeddings", False),
                dense_inner=c.get("intermediate_size", 0))
     return Form(**{**own, **more})
 
@@ -228,7 +235,71 @@ def dbrx(c):
                 merged=("ffn.experts.mlp.w1", "ffn.experts.mlp.v1", "ffn.experts.mlp.w2"))
 
 
+def of_windows(types, **more):
+    """Values of the fields `more` for the blocks with windows."""
+    return {i: more for i, kind in enumerate(types) if kind == "sliding_attention"}
+
+
+def windows_of(c):
+    return tuple(c["sliding_window"] if kind == "sliding_attention" else 0 for kind in c["layer_types"])
+
+
+def sparse_of(c):
+    return tuple(i for i, kind in enumerate(c["mlp_layer_types"]) if kind == "sparse")
+
+
+def mimo(c):
+    full, windowed = (c["rope_parameters"][kind] for kind in ("full_attention", "sliding_attention"))
+    turned = lambda rope: int(c["head_dim"] * rope["partial_rotary_factor"])
+    own = of_windows(c["layer_types"], key_heads=2 * c["num_key_value_heads"], theta=windowed["rope_theta"],
+                     turned=turned(windowed), sinks="self_attn.attention_sink_bias")
+    return of(c, theta=full["rope_theta"], turned=turned(full), own=own, windows=windows_of(c), value=c["v_head_dim"],
+              value_scale=c["attention_value_scale"], biased=("q", "k", "v") if c["attention_bias"] else (), score="sigmoid",
+              normalise=c["norm_topk_prob"], scale=c["routed_scaling_factor"], groups=(c["n_group"], c["topk_group"]),
+              bias_of_choice="mlp.gate.e_score_correction_bias", count=c["n_routed_experts"], k=c["num_experts_per_tok"],
+              inner=c["moe_intermediate_size"], sparse=sparse_of(c))
+
+
+def laguna(c):
+    rope = c["rope_parameters"]
+    own = {}
+    for i, (kind, heads) in enumerate(zip(c["layer_types"], c["num_attention_heads_per_layer"])):
+        own[i] = dict(heads=heads, theta=rope[kind]["rope_theta"], turned=int(c["head_dim"] * rope[kind]["partial_rotary_factor"]))
+    return of(c, theta=0, own=own, windows=windows_of(c), head_norm="head", biased=ALL if c["attention_bias"] else (),
+              gate_of_results="g_proj", opens="softplus", score="sigmoid", normalise=True, scale=c["moe_routed_scaling_factor"],
+              bias_of_choice="mlp.experts.e_score_correction_bias", count=c["num_experts"], k=c["num_experts_per_tok"],
+              inner=c["moe_intermediate_size"], shared="mlp.shared_expert.", shared_inner=c["shared_expert_intermediate_size"],
+              sparse=sparse_of(c))
+
+
+def afmoe(c):
+    plain = tuple(i for i, kind in enumerate(c["layer_types"]) if kind == "full_attention")
+    return of(c, norms=("input_layernorm", "pre_mlp_layernorm"), norms_behind=("post_attention_layernorm", "post_mlp_layernorm"),
+              embedding_scale=math.sqrt(c["hidden_size"]) if c["mup_enabled"] else 1, head_norm="head", without_positions=plain,
+              windows=windows_of(c), biased=ALL if c["attention_bias"] else (), gate_of_results="gate_proj", gate="mlp.router.gate.weight",
+              score="sigmoid", normalise=True, scale=c["route_scale"], bias_of_choice="mlp.expert_bias", count=c["num_experts"],
+              k=c["num_experts_per_tok"], inner=c["moe_intermediate_size"], shared="mlp.shared_experts.",
+              shared_inner=c["num_shared_experts"] * c["moe_intermediate_size"],
+              sparse=tuple(range(c["num_dense_layers"], c["num_hidden_layers"])))
+
+
+def exaone(c):
+    plain = tuple(i for i, kind in enumerate(c["layer_types"]) if kind == "full_attention")
+    return of(c, head_norm="head", without_positions=plain, windows=windows_of(c), score="sigmoid", normalise=c["norm_topk_prob"],
+              scale=c["routed_scaling_factor"], groups=(c["n_group"], c["topk_group"]), bias_of_choice="mlp.e_score_correction_bias",
+              count=c["num_experts"], k=c["num_experts_per_tok"], inner=c["moe_intermediate_size"], shared="mlp.shared_experts.",
+              shared_inner=c["num_shared_experts"] * c["moe_intermediate_size"], sparse=sparse_of(c))
+
+
+def flex_olmo(c):
+    return of(c, norms=(), norms_behind=("post_attention_layernorm", "post_feedforward_layernorm"), head_norm="all",
+              biased=ALL if c["attention_bias"] else (), normalise=c["norm_topk_prob"], count=c["num_experts"],
+              k=c["num_experts_per_tok"], inner=c["intermediate_size"], sparse=tuple(range(c["num_hidden_layers"])))
+
+
 FAMILIES = {
+    "MiMoV2FlashForCausalLM": mimo, "LagunaForCausalLM": laguna, "AfmoeForCausalLM": afmoe, "ExaoneMoEForCausalLM": exaone,
+    "ExaoneMoeForCausalLM": exaone, "FlexOlmoForCausalLM": flex_olmo,
     "LlamaForCausalLM": llama, "MistralForCausalLM": mistral, "Qwen2ForCausalLM": qwen2, "Qwen3ForCausalLM": qwen3,
     "DeepseekForCausalLM": deepseek_v1, "BailingMoeV2ForCausalLM": bailing, "SarvamMoEForCausalLM": bailing,
     "Dots1ForCausalLM": dots, "Glm4MoeForCausalLM": glm, "SolarOpenForCausalLM": solar, "MiniMaxM2ForCausalLM": minimax,
@@ -303,7 +374,9 @@ def queries(f, t, p, a, which, block):
 
 def attend(f, t, block, x, length):
     p = f.block.format(block) + f.attention
-    q, k, v = (a.reshape(len(x), -1, f.head) for a in project(f, t, p, x))
+    f = replace(f, **f.own.get(block, {}))
+    q, k, v = project(f, t, p, x)
+    q, k, v = (a.reshape(len(x), heads, -1) for a, heads in ((q, f.heads), (k, f.key_heads), (f.value_scale * v, f.key_heads)))
     out = []
     for s in range(0, len(x), length):
         a, b = queries(f, t, p, q[s : s + length], 0, block), queries(f, t, p, k[s : s + length], 1, block)
@@ -311,8 +384,13 @@ def attend(f, t, block, x, length):
         for r in range(0, length, step):
             e = min(r + step, length)
             out.append(models.attention(a[r:e], b[r:e], v[s + r : s + e], True, f.windows[block] if f.windows else 0,
-                                        scale=f.product_scale or None))
-    return models.linear(t, p + f.projections[3], np.concatenate(out))
+                                        sinks=t[f.block.format(block) + f.sinks] if f.sinks else None, scale=f.product_scale or None))
+    out = np.concatenate(out)
+    if f.gate_of_results:
+        logits = models.linear(t, p + f.gate_of_results, x)
+        factors = sigmoid(logits) if f.opens == "sigmoid" else np.logaddexp(logits, 0)
+        out = out * np.repeat(factors, out.shape[1] // factors.shape[1], axis=1)
+    return models.linear(t, p + f.projections[3], out)
 
 
 def expert_of(f, t, p, e):
@@ -357,20 +435,21 @@ def logits(c, t, tokens):
     x = t[f.embedding][tokens.reshape(-1)] * f.embedding_scale
     for i in range(f.blocks):
         p = f.block.format(i)
-        x = x + f.branch_scale * attend(f, t, i, norm(f, t, f"{p}{f.norms[0]}.weight", x), tokens.shape[1])
-        inner = norm(f, t, f"{p}{f.norms[1]}.weight", x)
-        added = experts(f, t, p, inner) if i in f.sparse else models.swiglu(t, p + f.dense, inner)
-        x = x + f.branch_scale * added
+        norm_at = lambda names, branch, a: norm(f, t, f"{p}{names[branch]}.weight", a) if names else a
+        feed = lambda a: experts(f, t, p, a) if i in f.sparse else models.swiglu(t, p + f.dense, a)
+        for branch, compute in enumerate((lambda a: attend(f, t, i, a, tokens.shape[1]), feed)):
+            x = x + f.branch_scale * norm_at(f.norms_behind, branch, compute(norm_at(f.norms, branch, x)))
     x = norm(f, t, f.final_norm, x)
     return x @ t[f.embedding if f.tied else f.lm_head].T / f.logits_divisor
 
 
 def attention_shapes(f, p):
     q, k, m = f.heads * f.head, f.key_heads * f.head, f.hidden
+    v, results = f.key_heads * (f.value or f.head), f.heads * (f.value or f.head)
     if f.packed:
         made = [("q", f.packed, q + 2 * k, m), ("o", f.projections[3], m, q)]
     else:
-        made = zip(ALL, f.projections, (q, k, k, m), (m, m, m, q))
+        made = zip(ALL, f.projections, (q, k, v, m), (m, m, m, results))
     shapes = {}
     for which, name, out, into in made:
         shapes[f"{p}{name}.weight"] = (out, into)
@@ -378,6 +457,8 @@ def attention_shapes(f, p):
             shapes[f"{p}{name}.bias"] = (out,)
     sizes = {"head": (f.head, f.head), "all": (q, k)}.get(f.head_norm, ())
     shapes.update({f"{p}{name}.weight": (size,) for name, size in zip(f.head_norms, sizes)})
+    if f.gate_of_results:
+        shapes[f"{p}{f.gate_of_results}.weight"] = (results if f.opens == "sigmoid" else f.heads, m)
     return shapes
 
 
@@ -406,7 +487,10 @@ def shapes(c):
         shapes[f.lm_head] = (f.vocabulary, f.hidden)
     for i in range(f.blocks):
         p = f.block.format(i)
-        shapes.update({f"{p}{name}.weight": (f.hidden,) for name in f.norms})
-        shapes.update(attention_shapes(f, p + f.attention))
+        shapes.update({f"{p}{name}.weight": (f.hidden,) for name in (*f.norms, *f.norms_behind)})
+        own = replace(f, **f.own.get(i, {}))
+        shapes.update(attention_shapes(own, p + f.attention))
+        if own.sinks:
+            shapes[p + own.sinks] = (own.heads,)
         shapes.update(expert_shapes(f, p) if i in f.sparse else models.gated_shapes(p + f.dense, f.hidden, f.dense_inner))
     return shapes

@@ -559,6 +559,9 @@ def same_as(config):
     if family_of(config) == "Glm4MoeLiteForCausalLM":
         dense = config["mlp_layer_types"].index("sparse")
         return {**config, "architectures": ["DeepseekV3ForCausalLM"], "first_k_dense_replace": dense, "moe_layer_freq": 1}, ""
+    if family_of(config) == "SarvamMLAForCausalLM":
+        return {**config, "architectures": ["DeepseekV3ForCausalLM"], "moe_layer_freq": 1, "n_routed_experts": config["num_experts"],
+                "n_shared_experts": config["num_shared_experts"], "rope_scaling": {**config["rope_scaling"], "type": "yarn"}}, ""
     return None
 
 

@@ -53,6 +53,8 @@ struct RotarySpec {
   double factor = 1, low = 0, high = 1, scale = 1, reach = 0;
   int64_t dim = 0;          ///< first columns of a head that rotate; 0: all
   bool interleaved = false; ///< pairs are neighbours; LatentSpec has the same for latent attention
+
+  bool operator==(const RotarySpec &) const = default;
 };
 
 /// Values that one norm of queries and keys covers; `plain` covers a head and has no weights (Llama 4).
@@ -67,10 +69,22 @@ struct LatentSpec {
   int64_t valueDim = 0;
   bool interleaved = true; ///< pairs of rotary positions are neighbours
   double eps = 1e-6; ///< epsilon of the short vectors' norms, which the published code does not take from the config
+
+  bool operator==(const LatentSpec &) const = default;
+};
+
+/// Factors of attention's results: an activation of a linear function of the block's inputs.
+struct GateSpec {
+  bool ofHeads = true; ///< a factor for each head; false: one for each column
+  Activation activation = Activation::sigmoid;
+
+  bool operator==(const GateSpec &) const = default;
 };
 
 struct AttentionSpec {
   int64_t heads = 0, keyHeads = 0, headDim = 0;
+  int64_t valueDim = 0;  ///< columns of a head's values without `latent`; 0: headDim
+  double valueScale = 1; ///< factor of the values
   bool causal = true;
   bool inputBiases = false; ///< biases of q, k and v; in latent attention, of the projections to the short vectors
   bool outputBias = false;
@@ -83,9 +97,12 @@ struct AttentionSpec {
   std::optional<RotarySpec> rotary = RotarySpec();
   std::optional<LatentSpec> latent = std::nullopt;
   bool sinks = false;
+  std::optional<GateSpec> gate = std::nullopt;
   double scale = 0;            ///< factor of the products of queries and keys; 0: 1 / sqrt(headDim)
   int64_t relativeBuckets = 0; ///< rows of T5's tables of relative positions; 0: none
   int64_t maxDistance = 0;     ///< largest relative position with an entry of its own
+
+  bool operator==(const AttentionSpec &) const = default;
 };
 
 /// One decoder or encoder block.
@@ -96,6 +113,7 @@ struct BlockSpec {
   bool rotary = true; ///< false: the block lacks the model's rotary positions
   bool headNorm = true;  ///< false: the block lacks the model's norms of queries and keys
   double scoreScale = 1; ///< further factor of the products of queries and keys
+  int64_t attention = 0; ///< 0: the model's attention; i > 0: number i - 1 of its otherAttentions
 
   bool operator==(const BlockSpec &) const = default;
 };
@@ -121,6 +139,14 @@ struct RouterLossSpec {
   bool isBySequence = false;
 };
 
+/// Places of the norms of a block's two branches.
+enum class NormPlace {
+  input,  ///< before the branch
+  output, ///< behind the branch, before the sum (OLMo 2)
+  both,   ///< before and behind the branch (AFMoE)
+  sum     ///< behind the sum; then there is no final norm (BERT)
+};
+
 struct ModelSpec {
   int64_t vocabulary = 0;
   int64_t padding = -1;         ///< id whose row of the embedding gets no gradient from the embedding; -1: none
@@ -132,12 +158,13 @@ struct ModelSpec {
   double embeddingScale = 1; ///< factor of the tokens' embeddings (Granite)
   double residualScale = 1;  ///< factor of the branches' outputs (Granite)
   bool embeddingNorm = false;
-  bool postNorm = false; ///< norms follow the residual sums instead of preceding the branches; there is no final norm
+  NormPlace normPlace = NormPlace::input;
   bool headTransform = false; ///< a dense layer, the dense activation and a norm before the head (BERT)
   bool headBias = false;
   bool tiedHead = false; ///< the head is the transposed embedding
   AttentionSpec attention = {};
-  int64_t denseHidden = 0; ///< inner columns of a feed-forward block that is not MoE
+  llvm::SmallVector<AttentionSpec, 0> otherAttentions = {}; ///< those of blocks that differ from it
+  int64_t denseHidden = 0;                                  ///< inner columns of a feed-forward block that is not MoE
   Activation denseActivation = Activation::swiglu;
   bool denseBiases = false;
   llvm::SmallVector<BlockSpec> blocks = {};
@@ -146,6 +173,10 @@ struct ModelSpec {
   double headScale = 1; ///< factor of the head's inputs
   DropoutSpec dropout = {};
   RouterLossSpec routerLoss = {};
+
+  const AttentionSpec &getAttention(const BlockSpec &block) const {
+    return block.attention == 0 ? attention : otherAttentions[block.attention - 1];
+  }
 };
 
 struct Family;
