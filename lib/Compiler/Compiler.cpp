@@ -251,6 +251,23 @@ StepWork mlir::moe::getModelWork(ModuleOp graph, const CompileOptions &options) 
   return microBatch * static_cast<double>(options.microBatches);
 }
 
+ParameterCounts mlir::moe::countParameters(ModuleOp graph) {
+  func::FuncOp function = getFunction(graph);
+  ParameterCounts counts;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (auto role = function.getArgAttrOfType<StringAttr>(i, kRoleAttrName); role && role.getValue() == "parameter")
+      counts.all += cast<RankedTensorType>(function.getArgumentTypes()[i]).getNumElements();
+  counts.active = counts.all;
+  function.walk([&](LayerOp layer) {
+    int64_t experts = layer.getW1().getType().getDimSize(0);
+    for (Value ofExperts : {Value(layer.getW1()), Value(layer.getW2()), Value(layer.getB1()), Value(layer.getB2())})
+      if (ofExperts)
+        counts.active -= cast<RankedTensorType>(ofExperts.getType()).getNumElements() / experts *
+                         (experts - static_cast<int64_t>(layer.getTopK()));
+  });
+  return counts;
+}
+
 FailureOr<OwningOpRef<ModuleOp>> mlir::moe::prepareGraph(ModuleOp model, const CompileOptions &options) {
   if (failed(checkGraph(model)) || failed(checkOrder(model.getContext(), options)))
     return failure();

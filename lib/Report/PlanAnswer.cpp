@@ -189,6 +189,12 @@ void mlir::moe::printAnswer(const PlanQuestion &question, const Candidate &chose
   if (!question.optimizer.empty())
     os << ", " << question.optimizer;
   os << "\n";
+  if (int64_t all = question.parameters, active = question.activeParameters; all > 0) {
+    os << llvm::format("model   %.2f G parameters", static_cast<double>(all) * 1e-9);
+    if (active < all)
+      os << llvm::format(", of which a token uses %.2f G", static_cast<double>(active) * 1e-9);
+    os << "\n";
+  }
   os << "for     "
      << (question.framework.empty()
              ? "MoePlan's own runtime; --framework=NAME plans for another framework"
@@ -276,6 +282,8 @@ void mlir::moe::writeAnswer(const PlanQuestion &question, const Candidate &chose
   llvm::json::OStream json(os, /*IndentSize=*/2);
   json.object([&] {
     json.attribute("model", question.model);
+    json.attribute("parameters", question.parameters);
+    json.attribute("active_parameters", question.activeParameters);
     json.attribute("cluster", question.cluster);
     json.attribute("device", question.device);
     json.attribute("framework", question.framework.empty() ? "moeplan" : question.framework);

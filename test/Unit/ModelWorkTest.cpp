@@ -1,7 +1,9 @@
 //===- ModelWorkTest.cpp - work of a step for the model -------------------===//
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Regex.h"
 
 #include "LayerGraph.h"
 #include "moe/Compiler/Compiler.h"
@@ -58,6 +60,34 @@ TEST_P(ModelWorkTest, Published) {
 INSTANTIATE_TEST_SUITE_P(Models, ModelWorkTest,
                          testing::Values(Published{"mixtral-8x7b", 12.9e9, 32000.0 * 4096, 32.0 * 32 * (128 + 128)},
                                          Published{"deepseek-v3", 37e9, 129280.0 * 7168, 61.0 * 128 * (192 + 128)}));
+
+/// Parameters of a shared model.
+ParameterCounts countShared(StringRef name) {
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  std::string path = (MOE_SHARE_DIR "/models/" + name + ".json").str();
+  auto text = llvm::MemoryBuffer::getFile(path);
+  ModelConfig config = llvm::cantFail(parseModelConfig((*text)->getBuffer(), path, /*whole=*/true));
+  ImportOptions import;
+  import.dropless = import.whole = true;
+  return countParameters(*llvm::cantFail(importModel(context, config, import)));
+}
+
+/// The table in docs/Models.md has the parameters of the shared models, as "`name` (46.70 G, 12.88 G active)".
+TEST(ModelParametersTest, TheDocumentationHasThem) {
+  auto text = llvm::MemoryBuffer::getFile(MOE_SHARE_DIR "/../docs/Models.md");
+  ASSERT_TRUE(text);
+  llvm::Regex entry("`([a-z0-9.-]+)` \\(([0-9.]+) G[a-z ]*(, ([0-9.]+) G active)?\\)");
+  SmallVector<StringRef> found;
+  int64_t models = 0;
+  for (StringRef rest = (*text)->getBuffer(); entry.match(rest, &found);
+       rest = rest.drop_front(found[0].end() - rest.begin()), ++models) {
+    ParameterCounts counts = countShared(found[1]);
+    auto format = [](int64_t count) { return llvm::formatv("{0:f2}", static_cast<double>(count) * 1e-9).str(); };
+    EXPECT_EQ(format(counts.all), found[2]) << found[1].str();
+    EXPECT_EQ(counts.active < counts.all ? format(counts.active) : "", found[4]) << found[1].str();
+  }
+  EXPECT_GE(models, 32);
+}
 
 /// The work of a model does not depend on the capacity of experts, or on a plan's recomputation and padding.
 TEST(LayerWorkTest, Capacities) {

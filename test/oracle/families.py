@@ -84,6 +84,7 @@ REDUCED = {
     "glm-4.5-air": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=16),
     "glm-4.5": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=16),
     "dots.llm1": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=16),
+    "mimo-v2-flash": dict(hidden_size=16, moe_intermediate_size=6, n_routed_experts=16),
     "minimax-m2": dict(hidden_size=16, intermediate_size=6, num_local_experts=16),
     "ernie-4.5-21b-a3b": dict(hidden_size=16, moe_intermediate_size=6, moe_num_experts=12),
     "hunyuan-a13b": dict(hidden_size=16, intermediate_size=6, num_experts=12),

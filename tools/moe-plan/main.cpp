@@ -133,8 +133,11 @@ static LogicalResult setDefaults(MLIRContext &context) {
   return success();
 }
 
-static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSearchInput &search, int64_t sequence) {
+static PlanQuestion getQuestion(const ClusterProfile &cluster, const ParallelSearchInput &search, int64_t sequence,
+                                ParameterCounts parameters) {
   PlanQuestion question;
+  question.parameters = parameters.all;
+  question.activeParameters = parameters.active;
   question.model = given->compiling.getInput().str();
   question.cluster = cluster.name;
   question.device = cluster.deviceName;
@@ -262,7 +265,11 @@ static LogicalResult run(Session &session) {
   FailureOr<ParallelSearchInput> search = given->compiling.getSearch(session, *options);
   if (failed(search))
     return failure();
-  PlanQuestion question = getQuestion(*cluster, *search, shapes->front().seq);
+  FailureOr<OwningOpRef<ModuleOp>> model = search->source.read(context, {.batch = 1});
+  if (failed(model))
+    return failure();
+  const ParameterCounts parameters = countParameters(**model);
+  PlanQuestion question = getQuestion(*cluster, *search, shapes->front().seq, parameters);
   SearchWatch watch([&](const Candidate &best) {
     if (!given->jsonFile.getNumOccurrences())
       return printAnswer(question, best, AnswerParts(), llvm::outs());
@@ -287,7 +294,7 @@ static LogicalResult run(Session &session) {
     parts.jobMemory = given->compiling.getRoutedMemory(*search, ladder->job);
   }
   // The parts of the framework are chosen now.
-  question = getQuestion(*search->options.cluster, *search, shapes->front().seq);
+  question = getQuestion(*search->options.cluster, *search, shapes->front().seq, parameters);
   std::optional<FrameworkAdvice> advice;
   if (SmallVector<FrameworkTarget> targets = getTargets(); !targets.empty()) {
     FailureOr<FrameworkAdvice> found = given->compiling.advise(context, *search, *explanation->getChosen(), targets);

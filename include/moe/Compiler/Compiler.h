@@ -83,6 +83,13 @@ int64_t getTokens(ModuleOp graph);
 /// The work of a step for the model, on all ranks together. compileSchedule() records it.
 StepWork getModelWork(ModuleOp graph, const CompileOptions &options);
 
+/// Numbers of parameters of a model graph.
+struct ParameterCounts {
+  int64_t all = 0;
+  int64_t active = 0; ///< those that a token uses: all but the experts that it does not choose
+};
+ParameterCounts countParameters(ModuleOp graph);
+
 /// Copies a model graph for `options`, without dead layers. Fails if no schedule accepts the graph and these options.
 FailureOr<OwningOpRef<ModuleOp>> prepareGraph(ModuleOp graph, const CompileOptions &options);
 

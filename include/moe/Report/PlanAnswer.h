@@ -15,9 +15,10 @@ struct PlanQuestion {
   std::string framework; ///< that runs the plan, with its dispatcher and graphs; empty: MoePlan's own runtime
   /// Dispatchers and graphs that were compared, and the seconds of their steps; 0: no plan was found.
   std::vector<std::pair<std::string, double>> trials{};
-  std::string dispatcher{}, graph{}; ///< parts of the framework; empty for none
-  std::string dtype, optimizer;      ///< empty if the graph has its types, or without an optimizer
-  std::string precision;             ///< narrow types of products; empty if they compute in `dtype`
+  std::string dispatcher{}, graph{};            ///< parts of the framework; empty for none
+  std::string dtype, optimizer;                 ///< empty if the graph has its types, or without an optimizer
+  std::string precision;                        ///< narrow types of products; empty if they compute in `dtype`
+  int64_t parameters = 0, activeParameters = 0; ///< those of the model, and those that a token uses; 0: not known
   int64_t gpus = 0;
   int64_t sequence = 0;   ///< tokens; 0: the graph has its own
   double memoryLimit = 0; ///< bytes of a device; 0: not known
