@@ -203,6 +203,7 @@ std::vector<std::string> mlir::moe::findMegatronGaps(const ModelConfig &config) 
        "norms after the sums, and the head of BERT"},
       {model.normPlace == NormPlace::output || model.normPlace == NormPlace::both,
        "norms behind attention and experts"},
+      {model.zeroCentredNorms, "norms whose weights are differences from 1"},
       {!model.otherAttentions.empty(), "attention whose heads, positions or sinks differ between blocks"},
       {attention.gate.has_value(), "a gate of attention's results"},
       {attention.valueDim > 0 && attention.valueDim != attention.headDim, "values of another size than keys"},

@@ -209,6 +209,20 @@ inline constexpr Rule kAfmoeBlock[] = {
     linear("gate", "mlp.router.gate.weight"),
     copy("selection_bias", "mlp.expert_bias"),
 };
+/// The matrices of all experts form one tensor, [E, out, in].
+inline constexpr Rule kStepBlock[] = {
+    linear("attention.gate", "self_attn.g_proj.weight"),
+    linear("gate", "moe.gate.weight"),
+    copy("selection_bias", "moe.router_bias"),
+    {.parameter = "w1",
+     .tensor = "moe.gate_proj.weight",
+     .second = "moe.up_proj.weight",
+     .transpose = true,
+     .stacked = 3},
+    {.parameter = "w2", .tensor = "moe.down_proj.weight", .transpose = true, .stacked = 3},
+    gated("shared_w1", "share_expert.gate_proj.weight", "share_expert.up_proj.weight"),
+    linear("shared_w2", "share_expert.down_proj.weight"),
+};
 inline constexpr Rule kOlmo2Norms[] = {
     copy("norm1.gamma", "post_attention_layernorm.weight"),
     copy("norm2.gamma", "post_feedforward_layernorm.weight"),

@@ -67,9 +67,15 @@ static void readMimoBlocks(JsonReader &reader, ModelSpec &model) {
   std::vector<int64_t> windows = readOfBlocks(reader, "hybrid_layer_pattern", 1, model);
   keepWindows(reader, model, [&](int64_t i) { return windows.empty() ? i > 0 && (i + 1) % 6 != 0 : windows[i] == 1; });
   if (reader.find("sliding_window_size")) {
-    int64_t size = reader.getInteger("sliding_window_size", 1, kMaxVocabulary) + 1;
+    constexpr int64_t classDefault = 129;
+    int64_t size = reader.getInteger("sliding_window_size", 1, kMaxVocabulary);
+    int64_t other = reader.getInteger("sliding_window", 1, kMaxVocabulary, classDefault);
+    if (other != size && other != size + 1 && other != classDefault)
+      reader.fail("sliding_window", "'sliding_window_size', " + Twine(size) + ",");
+    reader.acceptIf("attention_chunk_size",
+                    [=](const llvm::json::Value &value) { return value.getAsInteger() == size; });
     for (BlockSpec &block : model.blocks)
-      block.window = block.window > 0 ? size : 0;
+      block.window = block.window > 0 ? size + 1 : 0;
   }
   std::vector<int64_t> sparse = readOfBlocks(reader, "moe_layer_freq", 1, model);
   for (size_t i = 0; i < sparse.size() && !reader.find("mlp_layer_types"); ++i)
@@ -117,7 +123,6 @@ static Family getMimo() {
                         .rotary = {.isPartial = true, .part = 0.334, .type = "full_attention"},
                         .window = kWindows,
                         .sparse = {.types = "mlp_layer_types"},
-                        .fixed = {.ignored = {"attention_chunk_size"}},
                         .readMore = readMimo},
           .checkpoint = {names::kLlamaBlocks,
                          {names::kMimoBlock, names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts},
@@ -280,6 +285,115 @@ static Family getFlexOlmo() {
               names::kLlamaBlocks, {names::kOlmo2Norms, names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel}};
 }
 
+//===----------------------------------------------------------------------===//
+// Step 3.7
+//===----------------------------------------------------------------------===//
+
+static void readStepLayer(JsonReader &reader, LayerSpec &layer) {
+  if (reader.find("num_experts"))
+    readSize(reader, "num_experts", kMaxExperts, layer.experts);
+  if (!reader.getBool("use_moe_router_bias", true))
+    reader.fail("use_moe_router_bias", "true");
+  reader.getInteger("n_shared_experts", 1, 1, 1);
+  // A bound of null or 0 is none.
+  auto isNone = [](const llvm::json::Value &value) { return !value.getAsNumber() || *value.getAsNumber() == 0; };
+  for (StringRef key : {"swiglu_limits", "swiglu_limits_shared"})
+    if (const llvm::json::Value *limits = reader.find(key)) {
+      if (!limits->getAsArray() || !llvm::all_of(*limits->getAsArray(), isNone))
+        reader.fail(key, "no bounds, since MoePlan has none for units of single blocks,");
+      reader.accept({key});
+    }
+}
+
+/// Reads which blocks have experts: a list of types, a list of their numbers as text, or all but the first.
+static void readStepExperts(JsonReader &reader, ModelSpec &model) {
+  std::vector<std::string> types = reader.getStrings("mlp_layer_types");
+  int64_t dense = reader.getInteger("first_k_dense_replace", 0, kMaxBlocks, 3);
+  llvm::SmallVector<StringRef> numbers;
+  std::string text = reader.find("moe_layers_enum") ? reader.getString("moe_layers_enum") : "";
+  StringRef(text).split(numbers, ',', -1, /*KeepEmpty=*/false);
+  for (auto [i, block] : llvm::enumerate(model.blocks)) {
+    if (i < types.size())
+      block.isMoe = types[i] == "sparse";
+    else if (!numbers.empty())
+      block.isMoe = llvm::any_of(numbers, [&, n = Twine(i).str()](StringRef of) { return of.trim() == n; });
+    else
+      block.isMoe = static_cast<int64_t>(i) >= dense;
+  }
+  readDenseHidden(reader, model);
+}
+
+/// A number, or the element of a list that belongs to the first block with or without a window.
+static double readOfType(JsonReader &reader, StringRef key, const NumberRange &range, const ModelSpec &model,
+                         bool slides, double value) {
+  const llvm::json::Value *found = reader.find(key);
+  if (!found || !found->getAsArray())
+    return reader.getNumber(key, range, value);
+  std::vector<double> numbers = reader.getNumbers(key, range);
+  for (auto [number, block] : llvm::zip(numbers, model.blocks))
+    if ((block.window > 0) == slides)
+      return number;
+  return value;
+}
+
+static void readStepRotary(JsonReader &reader, const ModelSpec &model, bool slides, AttentionSpec &attention) {
+  RotarySpec &rotary = *attention.rotary;
+  rotary.base = readOfType(reader, "rope_theta", kRotaryBase, model, slides, 1e4);
+  double part = readOfType(reader, "partial_rotary_factors", kFraction, model, slides, 1);
+  RotaryKeys keys{.isPartial = true, .part = part, .base = {}};
+  keys.type = slides ? "sliding_attention" : "full_attention";
+  rotary.dim = static_cast<int64_t>(static_cast<double>(attention.headDim) * part);
+  // In the older form the scaling holds for blocks without a window.
+  if (!slides || !reader.find("rope_scaling"))
+    readRotary(reader, keys, "head_dim", attention.headDim, rotary);
+}
+
+static void readStep(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
+  keepWindows(reader, model, [](int64_t) { return false; });
+  readStepExperts(reader, model);
+  AttentionSpec &attention = model.attention;
+  attention.rotary = RotarySpec();
+  if (reader.find("query_pre_attn_scalar"))
+    attention.scale = 1 / std::sqrt(reader.getNumber("query_pre_attn_scalar", kPositive));
+  AttentionSpec windowed = attention;
+  if (reader.find("attention_other_setting")) {
+    JsonReader other = reader.getObject("attention_other_setting");
+    readSize(other, "num_attention_heads", kMaxSize, windowed.heads);
+    other.accept({"attention_type", "num_attention_groups", "head_dim", "true_head_dim"});
+  }
+  readSize(reader, "num_sliding_attention_heads", kMaxSize, windowed.heads);
+  if (windowed.heads % windowed.keyHeads != 0)
+    return reader.fail("num_sliding_attention_heads", "a multiple of the number of key heads");
+  readStepRotary(reader, model, /*slides=*/false, attention);
+  readStepRotary(reader, model, /*slides=*/true, windowed);
+  int64_t own = addAttention(model, windowed);
+  for (BlockSpec &block : model.blocks)
+    block.attention = block.window > 0 ? own : 0;
+}
+
+/// Step 3.7's text model: sigmoid gates of heads, norms whose weights are differences from 1.
+static Family getStep() {
+  return {
+      .architectures = {"Step3p7ForConditionalGeneration", "Step3p7FlashForCausalLM"},
+      .modelTypes = {"step3p5", "step3p7"},
+      .layer = {.score = Score::sigmoid, .renormalize = true, .selectionBias = true},
+      .layerKeys = {.experts = "n_routed_experts",
+                    .scale = "moe_router_scaling_factor",
+                    .sharedHidden = "share_expert_dim",
+                    .fixed = {.mustBe = {{"scoring_func", "sigmoid"}}},
+                    .readMore = readStepLayer},
+      .model = {.zeroCentredNorms = true,
+                .attention = {.headNorm = HeadNorm::head, .rotary = std::nullopt, .gate = GateSpec()}},
+      .modelKeys = {.biases = "attention_bias",
+                    .window = {.size = "sliding_window", .types = "layer_types", .further = "num_nextn_predict_layers"},
+                    .fixed = {.mustBeFalse = {"mlp_bias"},
+                              .ignored = {"num_nextn_predict_layers", "num_mtp_layers", "mtp_layer_types",
+                                          "mtp_mlp_layer_types", "per_layer_config"}},
+                    .readMore = readStep},
+      .checkpoint = {names::kLlamaBlocks, {names::kStepBlock, names::kLlamaBlock}, names::kLlamaModel},
+      .nested = "text_config"};
+}
+
 llvm::SmallVector<Family, 0> mlir::moe::getMixedFamilies() {
-  return {getMimo(), getLaguna(), getAfmoe(), getExaone(), getFlexOlmo()};
+  return {getMimo(), getLaguna(), getAfmoe(), getExaone(), getFlexOlmo(), getStep()};
 }

@@ -107,6 +107,8 @@ struct WindowKeys {
   bool isNeeded = false;      ///< false: a missing size means no window
   int64_t every = 1;          ///< step between blocks with the window, from the first on
   llvm::StringRef types = {}; ///< list with the type of each block
+  /// Key of a number of further blocks, which are no part of the model. The list may have their types, too.
+  llvm::StringRef further = {};
 };
 
 /// Keys of the loss that training adds for the routers. Without `added` the family decides.

@@ -86,6 +86,9 @@ static void readWindowTypes(JsonReader &reader, const WindowKeys &keys, ModelSpe
   std::vector<std::string> types = reader.getStrings(keys.types);
   if (!reader.find(keys.types) || reader.hasFailed())
     return;
+  int64_t further = keys.further.empty() ? 0 : reader.getInteger(keys.further, 0, kMaxBlocks, 0);
+  if (types.size() == model.blocks.size() + further)
+    types.resize(model.blocks.size());
   if (types.size() != model.blocks.size())
     return reader.fail(keys.types, "a type for each of the " + Twine(model.blocks.size()) + " blocks");
   int64_t window = reader.getInteger(keys.size, 0, kMaxVocabulary, 0);

@@ -48,6 +48,8 @@ private:
   RankedTensorType rows(int64_t columns) { return tensor({tokens, columns}); }
   void addInputs();
   Value dropOut(Location loc, Value x, double probability, bool jitter = false);
+  /// Adds the parameter `name` with the weights of a norm, and returns the factors that it gives.
+  Value addGamma(Location loc, const Twine &name, int64_t columns);
   /// Applies a norm with the parameters name.gamma and, for a layer norm, name.beta.
   Value norm(Location loc, const Twine &name, Value x);
   /// Multiplies `x` by the parameter `name`; `column` as in moe.linear. An empty `biasName` means no bias.
@@ -114,9 +116,16 @@ Value ModelBuilder::dropOut(Location loc, Value x, double probability, bool jitt
   return builder.create<DropoutOp>(loc, x, step, seed++, 1, 1, 1, 1, jitter, APFloat(probability), CutAttr());
 }
 
+Value ModelBuilder::addGamma(Location loc, const Twine &name, int64_t columns) {
+  if (!model.zeroCentredNorms)
+    return addParameter(name, {columns}, 1);
+  Value one = builder.create<FillOp>(loc, tensor({columns}), APFloat(1.0));
+  return builder.create<AddOp>(loc, addParameter(name, {columns}, 0), one);
+}
+
 Value ModelBuilder::norm(Location loc, const Twine &name, Value x) {
   int64_t columns = cast<RankedTensorType>(x.getType()).getDimSize(1);
-  Value gamma = addParameter(name + ".gamma", {columns}, 1), beta;
+  Value gamma = addGamma(loc, name + ".gamma", columns), beta;
   if (model.norm == Norm::layer && model.normBias)
     beta = addParameter(name + ".beta", {columns});
   return builder.create<NormOp>(loc, x, gamma, beta, model.norm, APFloat(model.eps));
@@ -197,7 +206,7 @@ Value ModelBuilder::normHeads(Location loc, const AttentionSpec &attention, cons
   int64_t columns = isWhole ? cast<RankedTensorType>(x.getType()).getDimSize(1) : attention.headDim;
   Value gamma = attention.headNorm == HeadNorm::plain
                     ? builder.create<FillOp>(loc, tensor({columns}), APFloat(1.0)).getResult()
-                    : addParameter(normName, {columns}, 1);
+                    : addGamma(loc, normName, columns);
   return builder.create<NormOp>(loc, x, gamma, Value(), Norm::rms, APFloat(model.eps));
 }
 

@@ -107,6 +107,15 @@ constexpr StringRef kUnused[] = {
     "mimo_v2_flash output_router_logits: no loss of routers in transformers",
     "afmoe output_router_logits: no loss of routers in transformers",
     "exaone_moe output_router_logits: no loss of routers in transformers",
+    "exaone_moe sliding_window_pattern: layer_types",
+    "exaone_moe first_k_dense_replace: mlp_layer_types",
+    "afmoe global_attn_every_n_layers: layer_types",
+    "laguna num_attention_heads: num_attention_heads_per_layer",
+    "step3p5 output_router_logits: no loss of routers in transformers",
+    "step3p5 num_nextn_predict_layers: of blocks that are no part of the model",
+    "step3p5 mtp_layer_types: of blocks that are no part of the model",
+    "step3p5 mtp_mlp_layer_types: of blocks that are no part of the model",
+    "sarvam_mla num_nextn_predict_layers: of blocks that are no part of the model",
 };
 
 struct Outcome {
@@ -170,6 +179,10 @@ void makeOthersMatter(json::Object &config) {
     config["max_window_layers"] = kMostBlocks / 2;
     config["sliding_window"] = 4;
   }
+  if (type == "laguna" || type == "step3p5") {
+    (*config.getArray("layer_types"))[1] = "sliding_attention";
+    config["sliding_window"] = 4;
+  }
   if (type == "ernie4_5_moe")
     config["moe_layer_end_index"] = kMostBlocks / 2;
 }
@@ -181,7 +194,7 @@ void cutBlocks(json::Object &config) {
   for (StringRef key : kBlocks)
     if (std::optional<int64_t> count = config.getInteger(key); count && *count > kMostBlocks)
       config[key] = kMostBlocks;
-  for (StringRef key : {"layer_types", "no_rope_layers"})
+  for (StringRef key : {"layer_types", "no_rope_layers", "hybrid_layer_pattern", "moe_layer_freq"})
     if (json::Array *list = config.getArray(key); list && list->size() > kMostBlocks)
       while (list->size() > kMostBlocks)
         list->pop_back();
@@ -316,8 +329,8 @@ TEST_P(Defaults, AMissingKeyIsTheClassDefault) {
 std::vector<std::string> getTypes() {
   std::vector<std::string> types;
   // Models without a class in transformers, with a class whose defaults are no model, or not imported as whole models.
-  const StringRef left[] = {"kimi_k2",          "llama4", "qwen3_vl_moe", "glm4_moe", "qwen3_next",
-                            "qwen3_5_moe_text", "phimoe", "deepseek",     "kimi_k25", "bailing_moe_v2"};
+  const StringRef left[] = {"kimi_k2", "llama4",   "qwen3_vl_moe", "glm4_moe",       "qwen3_next", "qwen3_5_moe_text",
+                            "phimoe",  "deepseek", "kimi_k25",     "bailing_moe_v2", "step3p7"};
   for (StringRef type : getKnownModelTypes())
     if (!llvm::is_contained(left, type) && !llvm::is_contained(types, type))
       types.push_back(type.str());

@@ -39,6 +39,7 @@ class Form:
     expert_names: tuple = ("gate_proj", "up_proj", "down_proj")
     stacked: tuple = ()  # names of [E, M, 2H] and [E, H, M] (or transposed), gate and up in halves
     stacked_out_in: bool = False
+    parted: tuple = ()  # names of gate, up [E, H, M] and down [E, M, H]
     merged: tuple = ()  # names of w1, v1, w2 [E H, M]
     shared: str = ""
     bias_of_choice: str = ""
@@ -59,7 +60,9 @@ class Form:
     own: dict = field(default_factory=dict)  # block: its values of other fields
     value: int = 0  # columns of a head's values, or 0 for those of its keys
     value_scale: float = 1
+    gate_of_heads: bool = False
     opens: str = "sigmoid"  # or softplus, of the gate
+    norm_offset: float = 0  # is added to the weights of norms
     chunks: tuple = ()
     without_positions: tuple = ()
     temperature: tuple = ()
@@ -249,15 +252,23 @@ def sparse_of(c):
 
 
 def mimo(c):
-    full, windowed = (c["rope_parameters"][kind] for kind in ("full_attention", "sliding_attention"))
+    """The keys are those of transformers, or the published ones."""
+    kinds = ("full_attention", "sliding_attention")
+    types = c.get("layer_types") or [kinds[slides] for slides in c["hybrid_layer_pattern"]]
+    rope = c.get("rope_parameters") or {kind: {"rope_theta": c[key], "partial_rotary_factor": c["partial_rotary_factor"]}
+                                        for kind, key in zip(kinds, ("rope_theta", "swa_rope_theta"))}
+    window = c["sliding_window_size"] + 1 if "sliding_window_size" in c else c["sliding_window"]
+    sparse = sparse_of(c) if "mlp_layer_types" in c else tuple(i for i, is_sparse in enumerate(c["moe_layer_freq"]) if is_sparse)
+    full, windowed = (rope[kind] for kind in kinds)
     turned = lambda rope: int(c["head_dim"] * rope["partial_rotary_factor"])
-    own = of_windows(c["layer_types"], key_heads=2 * c["num_key_value_heads"], theta=windowed["rope_theta"],
-                     turned=turned(windowed), sinks="self_attn.attention_sink_bias")
-    return of(c, theta=full["rope_theta"], turned=turned(full), own=own, windows=windows_of(c), value=c["v_head_dim"],
+    own = of_windows(types, key_heads=2 * c["num_key_value_heads"], theta=windowed["rope_theta"], turned=turned(windowed),
+                     sinks="self_attn.attention_sink_bias")
+    return of({**c, "rms_norm_eps": c.get("rms_norm_eps") or c["layernorm_epsilon"]}, theta=full["rope_theta"], turned=turned(full),
+              own=own, windows=tuple(window if kind == "sliding_attention" else 0 for kind in types), value=c["v_head_dim"],
               value_scale=c["attention_value_scale"], biased=("q", "k", "v") if c["attention_bias"] else (), score="sigmoid",
-              normalise=c["norm_topk_prob"], scale=c["routed_scaling_factor"], groups=(c["n_group"], c["topk_group"]),
+              normalise=c["norm_topk_prob"], scale=c["routed_scaling_factor"] or 1, groups=(c["n_group"], c["topk_group"]),
               bias_of_choice="mlp.gate.e_score_correction_bias", count=c["n_routed_experts"], k=c["num_experts_per_tok"],
-              inner=c["moe_intermediate_size"], sparse=sparse_of(c))
+              inner=c["moe_intermediate_size"], sparse=sparse)
 
 
 def laguna(c):
@@ -266,7 +277,7 @@ def laguna(c):
     for i, (kind, heads) in enumerate(zip(c["layer_types"], c["num_attention_heads_per_layer"])):
         own[i] = dict(heads=heads, theta=rope[kind]["rope_theta"], turned=int(c["head_dim"] * rope[kind]["partial_rotary_factor"]))
     return of(c, theta=0, own=own, windows=windows_of(c), head_norm="head", biased=ALL if c["attention_bias"] else (),
-              gate_of_results="g_proj", opens="softplus", score="sigmoid", normalise=True, scale=c["moe_routed_scaling_factor"],
+              gate_of_results="g_proj", gate_of_heads=True, opens="softplus", score="sigmoid", normalise=True, scale=c["moe_routed_scaling_factor"],
               bias_of_choice="mlp.experts.e_score_correction_bias", count=c["num_experts"], k=c["num_experts_per_tok"],
               inner=c["moe_intermediate_size"], shared="mlp.shared_expert.", shared_inner=c["shared_expert_intermediate_size"],
               sparse=sparse_of(c))
@@ -291,6 +302,20 @@ def exaone(c):
               shared_inner=c["num_shared_experts"] * c["moe_intermediate_size"], sparse=sparse_of(c))
 
 
+def step(c):
+    c = c["text_config"]
+    rope = c["rope_parameters"]
+    turned = {kind: int(c["head_dim"] * rope[kind]["partial_rotary_factor"]) for kind in rope}
+    own = of_windows(c["layer_types"], heads=c["num_sliding_attention_heads"], theta=rope["sliding_attention"]["rope_theta"],
+                     turned=turned["sliding_attention"])
+    return of(c, theta=rope["full_attention"]["rope_theta"], turned=turned["full_attention"], own=own, windows=windows_of(c),
+              norm_offset=1, head_norm="head", biased=ALL if c["attention_bias"] else (), gate_of_results="g_proj", gate_of_heads=True,
+              score="sigmoid", normalise=True, scale=c["moe_router_scaling_factor"], bias_of_choice="moe.router_bias",
+              gate="moe.gate.weight", parted=("moe.gate_proj.weight", "moe.up_proj.weight", "moe.down_proj.weight"),
+              count=c["n_routed_experts"], k=c["num_experts_per_tok"], inner=c["moe_intermediate_size"], shared="share_expert.",
+              shared_inner=c["share_expert_dim"], sparse=sparse_of(c))
+
+
 def flex_olmo(c):
     return of(c, norms=(), norms_behind=("post_attention_layernorm", "post_feedforward_layernorm"), head_norm="all",
               biased=ALL if c["attention_bias"] else (), normalise=c["norm_topk_prob"], count=c["num_experts"],
@@ -299,7 +324,7 @@ def flex_olmo(c):
 
 FAMILIES = {
     "MiMoV2FlashForCausalLM": mimo, "LagunaForCausalLM": laguna, "AfmoeForCausalLM": afmoe, "ExaoneMoEForCausalLM": exaone,
-    "ExaoneMoeForCausalLM": exaone, "FlexOlmoForCausalLM": flex_olmo,
+    "ExaoneMoeForCausalLM": exaone, "FlexOlmoForCausalLM": flex_olmo, "Step3p7ForConditionalGeneration": step,
     "LlamaForCausalLM": llama, "MistralForCausalLM": mistral, "Qwen2ForCausalLM": qwen2, "Qwen3ForCausalLM": qwen3,
     "DeepseekForCausalLM": deepseek_v1, "BailingMoeV2ForCausalLM": bailing, "SarvamMoEForCausalLM": bailing,
     "Dots1ForCausalLM": dots, "Glm4MoeForCausalLM": glm, "SolarOpenForCausalLM": solar, "MiniMaxM2ForCausalLM": minimax,
@@ -339,7 +364,7 @@ def norm(f, t, name, x):
     if f.layer_norm:
         centred = x - x.mean(axis=-1, keepdims=True)
         return centred / np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + f.eps) * t[name]
-    return models.rms_norm(x, t[name], f.eps)
+    return models.rms_norm(x, t[name] + f.norm_offset, f.eps)
 
 
 def project(f, t, p, x):
@@ -354,7 +379,7 @@ def project(f, t, p, x):
 def norm_heads(f, t, p, a, which, block):
     if not f.head_norm or (f.head_norm == "plain" and block in f.without_positions):
         return a
-    gamma = 1 if f.head_norm == "plain" else t[f"{p}{f.head_norms[which]}.weight"]
+    gamma = 1 if f.head_norm == "plain" else t[f"{p}{f.head_norms[which]}.weight"] + f.norm_offset
     if f.head_norm == "all":
         return models.rms_norm(a.reshape(len(a), -1), gamma, f.eps).reshape(a.shape)
     return models.rms_norm(a, gamma, f.eps)
@@ -400,6 +425,8 @@ def expert_of(f, t, p, e):
         # transformers saves Qwen3-VL's matrices transposed against the published ones.
         both, down = (both.T, down.T) if f.stacked_out_in or len(both) != f.hidden else (both, down)
         return both[:, : f.inner], both[:, f.inner :], down
+    if f.parted:
+        return tuple(t[p + name][e].T for name in f.parted)
     if f.merged:
         rows = slice(e * f.inner, (e + 1) * f.inner)
         return t[p + f.merged[0]][rows].T, t[p + f.merged[1]][rows].T, t[p + f.merged[2]][rows]
@@ -458,7 +485,7 @@ def attention_shapes(f, p):
     sizes = {"head": (f.head, f.head), "all": (q, k)}.get(f.head_norm, ())
     shapes.update({f"{p}{name}.weight": (size,) for name, size in zip(f.head_norms, sizes)})
     if f.gate_of_results:
-        shapes[f"{p}{f.gate_of_results}.weight"] = (results if f.opens == "sigmoid" else f.heads, m)
+        shapes[f"{p}{f.gate_of_results}.weight"] = (f.heads if f.gate_of_heads else results, m)
     return shapes
 
 
@@ -468,6 +495,8 @@ def expert_shapes(f, p):
     if f.stacked:
         both, down = ((e, 2 * h, m), (e, m, h)) if f.stacked_out_in else ((e, m, 2 * h), (e, h, m))
         shapes.update({p + f.stacked[0]: both, p + f.stacked[1]: down})
+    elif f.parted:
+        shapes.update({p + name: (e, m, h) if name == f.parted[2] else (e, h, m) for name in f.parted})
     elif f.merged:
         shapes.update({p + name: (e * h, m) for name in f.merged})
     else:

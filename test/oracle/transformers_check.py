@@ -42,8 +42,9 @@ TOLERANCE = {"numpy": 1e-12, "plan": 1e-12, "f32": 1e-4, "f32, files": 1e-4, "bf
 
 
 # Parts of models that are not text, with the smallest sizes, and words in their tensors' names.
-VISION = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=24, deepstack_visual_indexes=[])
-NOT_TEXT = ".visual."
+VISION = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=24, deepstack_visual_indexes=[],
+              num_hidden_layers=1, num_attention_heads=2)
+NOT_TEXT = (".visual.", "vision_model.", "vit_large_projector.")
 
 
 def make_kind(config):
@@ -103,7 +104,7 @@ def load_folder(folder):
     tensors = {}
     for path in glob.glob(os.path.join(folder, "*.safetensors")):
         tensors.update(load_file(path))
-    return {name: tensor for name, tensor in tensors.items() if NOT_TEXT not in name}
+    return {name: tensor for name, tensor in tensors.items() if not any(word in name for word in NOT_TEXT)}
 
 
 def call(binaries, name, *arguments):

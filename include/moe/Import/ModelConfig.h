@@ -159,7 +159,8 @@ struct ModelSpec {
   double residualScale = 1;  ///< factor of the branches' outputs (Granite)
   bool embeddingNorm = false;
   NormPlace normPlace = NormPlace::input;
-  bool headTransform = false; ///< a dense layer, the dense activation and a norm before the head (BERT)
+  bool zeroCentredNorms = false; ///< weights of RMS norms are differences from 1
+  bool headTransform = false;    ///< a dense layer, the dense activation and a norm before the head (BERT)
   bool headBias = false;
   bool tiedHead = false; ///< the head is the transposed embedding
   AttentionSpec attention = {};
