@@ -236,6 +236,8 @@ inline constexpr Rule kGraniteExperts[] = {
      .stacked = 3,
      .halves = true},
     {.parameter = "w2", .tensor = "block_sparse_moe.output_linear.weight", .transpose = true, .stacked = 3},
+    {.parameter = "shared_w1", .tensor = "shared_mlp.input_linear.weight", .transpose = true, .halves = true},
+    linear("shared_w2", "shared_mlp.output_linear.weight"),
 };
 
 inline constexpr Rule kLlama4Experts[] = {

@@ -26,8 +26,9 @@ LayerKeys mlir::moe::getV3LayerKeys() {
           .sharedCount = "n_shared_experts"};
 }
 
-static CheckpointNames getV3Names() {
-  return {names::kLlamaBlocks, {names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts}, names::kLlamaModel};
+static CheckpointNames getV3Names(StringRef block = names::kLlamaBlocks,
+                                  llvm::ArrayRef<Rule> ofModel = names::kLlamaModel) {
+  return {block, {names::kDeepseekExperts, names::kLlamaBlock, names::kQwenExperts}, ofModel};
 }
 
 /// Reads the windows. Without a list of types, the blocks from `max_window_layers` on have windows.
@@ -61,18 +62,22 @@ static void readGlmNorm(JsonReader &reader, const LayerSpec &, ModelSpec &model)
     model.attention.headNorm = HeadNorm::head;
 }
 
-/// GLM-4.5 and 4.6: rotary positions in half of a head's columns. The config says whether there is a per-head QK norm.
-static Family getGlm() {
-  return {.architectures = {"Glm4MoeForCausalLM"},
-          .modelTypes = {"glm4_moe"},
+/// GLM-4.5 and 4.6, and the text of GLM-4.5V: rotary positions in half of a head's columns. The config says whether
+/// there is a per-head QK norm.
+static Family getGlm(StringRef architecture, llvm::SmallVector<StringRef, 2> modelTypes, CheckpointNames checkpoint,
+                     StringRef nested = {}) {
+  return {.architectures = {architecture},
+          .modelTypes = std::move(modelTypes),
           .layer = {.score = Score::sigmoid, .selectionBias = true},
           .layerKeys = getV3LayerKeys(),
           .modelKeys = {.inputBiases = "attention_bias",
+                        .routerLoss = nested.empty() ? RouterLossKeys() : getRouterLossKeys(),
                         .rotary = {.isPartial = true},
                         .sparse = {.first = "first_k_dense_replace"},
                         .fixed = {.ignored = {"num_nextn_predict_layers", "num_mtp_layers"}},
                         .readMore = readGlmNorm},
-          .checkpoint = getV3Names()};
+          .checkpoint = std::move(checkpoint),
+          .nested = nested};
 }
 
 /// Solar Open: GLM's experts in every block of Llama's.
@@ -272,14 +277,19 @@ static void readGraniteScales(JsonReader &reader, const LayerSpec &, ModelSpec &
   model.headScale = 1 / reader.getNumber("logits_scaling", kPositive, 1);
 }
 
-/// Granite-MoE: Mixtral's routing.
-static Family getGranite() {
-  return {.architectures = {"GraniteMoeForCausalLM"},
-          .modelTypes = {"granitemoe"},
-          .layer = {.renormalize = true},
-          .layerKeys = {.expertHidden = "intermediate_size", .experts = "num_local_experts"},
-          .modelKeys = {.biases = "attention_bias", .routerLoss = getRouterLossKeys(), .readMore = readGraniteScales},
-          .checkpoint = {names::kLlamaBlocks, {names::kLlamaBlock, names::kGraniteExperts}, names::kLlamaModel}};
+static void readGraniteShared(JsonReader &reader, LayerSpec &layer) {
+  layer.sharedHidden = reader.getInteger("shared_intermediate_size", 0, kMaxSize, 0);
+}
+
+/// Granite-MoE: Mixtral's routing, and in a newer class a shared expert.
+static Family getGranite(StringRef architecture, StringRef modelType) {
+  return {
+      .architectures = {architecture},
+      .modelTypes = {modelType},
+      .layer = {.renormalize = true},
+      .layerKeys = {.expertHidden = "intermediate_size", .experts = "num_local_experts", .readMore = readGraniteShared},
+      .modelKeys = {.biases = "attention_bias", .routerLoss = getRouterLossKeys(), .readMore = readGraniteScales},
+      .checkpoint = {names::kLlamaBlocks, {names::kLlamaBlock, names::kGraniteExperts}, names::kLlamaModel}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -463,7 +473,9 @@ static Family getPhi() {
 
 llvm::SmallVector<Family, 0> mlir::moe::getRecentFamilies() {
   return {getDots(),
-          getGlm(),
+          getGlm("Glm4MoeForCausalLM", {"glm4_moe"}, getV3Names()),
+          getGlm("Glm4vMoeForConditionalGeneration", {"glm4v_moe_text", "glm4v_moe"},
+                 getV3Names("model.language_model.layers.{i}.", names::kQwen3VlModel), "text_config"),
           getSolar(),
           getBailing({"BailingMoeV2ForCausalLM"}, "bailing_moe_v2", "", {.expertGroups = 8, .topGroups = 4},
                      {.headDim = 128, .rotary = RotarySpec{.base = 6e5}}),
@@ -472,7 +484,8 @@ llvm::SmallVector<Family, 0> mlir::moe::getRecentFamilies() {
           getErnie(),
           getHunyuan(),
           getHunyuanV3(),
-          getGranite(),
+          getGranite("GraniteMoeForCausalLM", "granitemoe"),
+          getGranite("GraniteMoeSharedForCausalLM", "granitemoeshared"),
           getLlama4("Llama4ForConditionalGeneration", "text_config", "language_model.model.layers.{i}.",
                     names::kNestedLlamaModel),
           getLlama4("Llama4ForCausalLM", "", names::kLlamaBlocks, names::kLlamaModel),

@@ -26,7 +26,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 ROOT = os.path.join(FOLDER, "..", "..")
 TYPES = """switch_transformers mixtral qwen2_moe qwen3_moe olmoe deepseek_v2 deepseek_v3 gpt_oss llama4_text qwen3_next
 qwen3_vl_moe_text qwen3_5_moe_text glm4_moe minimax_m2 dots1 ernie4_5_moe hunyuan_v1_moe granitemoe phimoe dbrx solar_open llama
-mistral qwen2 qwen3 gpt2 sarvam_moe hy_v3 glm4_moe_lite sarvam_mla mimo_v2_flash laguna afmoe exaone_moe flex_olmo step3p5""".split()
+mistral qwen2 qwen3 gpt2 sarvam_moe hy_v3 glm4_moe_lite sarvam_mla mimo_v2_flash laguna afmoe exaone_moe flex_olmo step3p5
+glm4v_moe_text granitemoeshared""".split()
 # Keys of MoePlan's own families, in addition to those of a class (docs/Models.md).
 PLAIN = {"num_experts_per_tok": 1, "moe_every": 2, "norm_topk_prob": False, "router_aux_loss_coef": 0.01}
 # Keys that a class lacks although its models need them.

@@ -42,6 +42,7 @@ class Form:
     parted: tuple = ()  # names of gate, up [E, H, M] and down [E, M, H]
     merged: tuple = ()  # names of w1, v1, w2 [E H, M]
     shared: str = ""
+    shared_halves: tuple = ()  # names of [2H, M], gate and up in halves, and of down [M, H]
     bias_of_choice: str = ""
     bias_is_row: bool = False
     sinks: str = ""
@@ -152,6 +153,12 @@ def glm(c):
               turned=int(models.head_size(c) * c.get("partial_rotary_factor", 0.5)), **deepseek_routing(c))
 
 
+def glm_text(c):
+    p = "model.language_model."
+    return replace(glm({**c["text_config"], "use_qk_norm": False}), tied=c["tie_word_embeddings"], block=p + "layers.{}.",
+                   embedding=p + "embed_tokens.weight", final_norm=p + "norm.weight")
+
+
 def solar(c):
     return of(c, biased=("q", "k", "v") if c["attention_bias"] else (), **deepseek_routing(c))
 
@@ -194,7 +201,8 @@ def granite(c):
               k=c["num_experts_per_tok"], inner=c["intermediate_size"], sparse=tuple(range(c["num_hidden_layers"])),
               gate="block_sparse_moe.router.layer.weight", stacked_out_in=True,
               stacked=("block_sparse_moe.input_linear.weight", "block_sparse_moe.output_linear.weight"),
-              product_scale=c["attention_multiplier"], embedding_scale=c["embedding_multiplier"],
+              shared_inner=c.get("shared_intermediate_size", 0),
+              shared_halves=("shared_mlp.input_linear.weight", "shared_mlp.output_linear.weight"), product_scale=c["attention_multiplier"], embedding_scale=c["embedding_multiplier"],
               branch_scale=c["residual_multiplier"], logits_divisor=c["logits_scaling"])
 
 
@@ -328,7 +336,8 @@ FAMILIES = {
     "LlamaForCausalLM": llama, "MistralForCausalLM": mistral, "Qwen2ForCausalLM": qwen2, "Qwen3ForCausalLM": qwen3,
     "DeepseekForCausalLM": deepseek_v1, "BailingMoeV2ForCausalLM": bailing, "SarvamMoEForCausalLM": bailing,
     "Dots1ForCausalLM": dots, "Glm4MoeForCausalLM": glm, "SolarOpenForCausalLM": solar, "MiniMaxM2ForCausalLM": minimax,
-    "Ernie4_5_MoeForCausalLM": ernie, "HunYuanMoEV1ForCausalLM": hunyuan, "HYV3ForCausalLM": hunyuan_v3, "GraniteMoeForCausalLM": granite,
+    "Ernie4_5_MoeForCausalLM": ernie, "HunYuanMoEV1ForCausalLM": hunyuan, "HYV3ForCausalLM": hunyuan_v3, "GraniteMoeForCausalLM": granite, "GraniteMoeSharedForCausalLM": granite,
+    "Glm4vMoeForConditionalGeneration": glm_text,
     "Llama4ForCausalLM": llama4, "Llama4ForConditionalGeneration": llama4, "Qwen3VLMoeForConditionalGeneration": qwen3_vl, "DbrxForCausalLM": dbrx,
 }
 
@@ -454,6 +463,9 @@ def experts(f, t, p, x):
         y = np.array([sum(expert(e, weight * row) for e, weight in chosen) for row, chosen in zip(x, choices)])
     else:
         y = f.scale * models.mixture(x, choices, expert)
+    if f.shared_halves and f.shared_inner:
+        both = x @ t[p + f.shared_halves[0]].T
+        return y + (models.silu(both[:, : f.shared_inner]) * both[:, f.shared_inner :]) @ t[p + f.shared_halves[1]].T
     return y + models.swiglu(t, p + f.shared, x) if f.shared_inner else y
 
 
@@ -502,7 +514,9 @@ def expert_shapes(f, p):
     else:
         for i in range(e):
             shapes.update(models.gated_shapes(p + f.experts.format(i), m, h, f.expert_names))
-    if f.shared_inner:
+    if f.shared_halves and f.shared_inner:
+        shapes.update({p + f.shared_halves[0]: (2 * f.shared_inner, m), p + f.shared_halves[1]: (m, f.shared_inner)})
+    elif f.shared_inner:
         shapes.update(models.gated_shapes(p + f.shared, m, f.shared_inner))
     if f.bias_of_choice:
         shapes[p + f.bias_of_choice] = (1, e) if f.bias_is_row else (e,)
