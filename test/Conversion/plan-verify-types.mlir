@@ -86,8 +86,9 @@ module attributes {moe.dtype = bf16} {
     %0 = plan.buffer : memref<4x1xbf16, #plan<space device>>
     // expected-error @+1 {{rounds values of 'f32' to 'bf16': expected parameters, values that were cast to 'f32', or their gradients}}
     plan.launch "cast"(%weights) -> (%0) : (memref<4x1xf32>) -> memref<4x1xbf16, #plan<space device>>
-    // expected-error @+1 {{expected the accumulator 'factors' to be 'f32' in a plan of 'bf16' but got 'bf16'}}
-    plan.launch "row_scale"(%rows, %0) -> (%out) : (memref<4x8xbf16>, memref<4x1xbf16, #plan<space device>>) -> memref<4x8xbf16>
+    // expected-error @+1 {{expected the accumulator 'weights' to be 'f32' in a plan of 'bf16' but got 'bf16'}}
+    plan.launch "combine"(%rows, %slots, %0) -> (%out) {absent = array<i64: 3>}
+      : (memref<4x8xbf16>, memref<4x1xi32>, memref<4x1xbf16, #plan<space device>>) -> memref<4x8xbf16>
     return
   }
 }

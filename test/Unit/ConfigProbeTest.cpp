@@ -329,8 +329,9 @@ TEST_P(Defaults, AMissingKeyIsTheClassDefault) {
 std::vector<std::string> getTypes() {
   std::vector<std::string> types;
   // Models without a class in transformers, with a class whose defaults are no model, or not imported as whole models.
-  const StringRef left[] = {"kimi_k2", "llama4",   "qwen3_vl_moe", "glm4_moe",       "qwen3_next", "qwen3_5_moe_text",
-                            "phimoe",  "deepseek", "kimi_k25",     "bailing_moe_v2", "step3p7",    "glm4v_moe"};
+  const StringRef left[] = {"kimi_k2",          "llama4",    "qwen3_vl_moe",  "glm4_moe", "qwen3_next",
+                            "qwen3_5_moe_text", "phimoe",    "deepseek",      "kimi_k25", "bailing_moe_v2",
+                            "step3p7",          "glm4v_moe", "glm4v_moe_text"};
   for (StringRef type : getKnownModelTypes())
     if (!llvm::is_contained(left, type) && !llvm::is_contained(types, type))
       types.push_back(type.str());
