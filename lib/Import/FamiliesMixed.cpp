@@ -61,8 +61,8 @@ static void readMimoLayer(JsonReader &reader, LayerSpec &layer) {
     reader.fail("n_shared_experts", "null, since MiMo-V2 has no shared experts,");
 }
 
-/// Reads which blocks have a window, and its size. The published keys precede those of transformers. There the window
-/// leaves out the query's own position.
+/// Reads which blocks have a window, and its size. Lists with the keys of transformers precede the published ones.
+/// `sliding_window_size` leaves out the query's own position.
 static void readMimoBlocks(JsonReader &reader, ModelSpec &model) {
   std::vector<int64_t> windows = readOfBlocks(reader, "hybrid_layer_pattern", 1, model);
   keepWindows(reader, model, [&](int64_t i) { return windows.empty() ? i > 0 && (i + 1) % 6 != 0 : windows[i] == 1; });
@@ -141,10 +141,8 @@ static void readLagunaLayer(JsonReader &reader, LayerSpec &) {
 /// Reads the gate: `true` means one for each head, `false` also means gates, as in transformers.
 static GateSpec readLagunaGate(JsonReader &reader) {
   const llvm::json::Value *value = reader.find("gating");
-  bool ofHeads = !value || value->getAsBoolean().value_or(false);
-  if (value && value->getAsString())
-    ofHeads = reader.getChoice("gating", {"per-element", "per-head"}) == 1;
-  reader.accept({"gating"});
+  bool ofHeads = value && value->getAsString() ? reader.getChoice("gating", {"per-element", "per-head"}) == 1
+                                               : reader.getBool("gating", true);
   return {.ofHeads = ofHeads, .activation = Activation::softplus};
 }
 
@@ -300,7 +298,7 @@ static void readStepLayer(JsonReader &reader, LayerSpec &layer) {
   for (StringRef key : {"swiglu_limits", "swiglu_limits_shared"})
     if (const llvm::json::Value *limits = reader.find(key)) {
       if (!limits->getAsArray() || !llvm::all_of(*limits->getAsArray(), isNone))
-        reader.fail(key, "no bounds, since MoePlan has none for units of single blocks,");
+        reader.fail(key, "a list of nulls or zeros, since MoePlan has no bounds for units of single blocks,");
       reader.accept({key});
     }
 }
@@ -312,8 +310,16 @@ static void readStepExperts(JsonReader &reader, ModelSpec &model) {
   llvm::SmallVector<StringRef> numbers;
   std::string text = reader.find("moe_layers_enum") ? reader.getString("moe_layers_enum") : "";
   StringRef(text).split(numbers, ',', -1, /*KeepEmpty=*/false);
+  if (!types.empty() && types.size() < model.blocks.size())
+    return reader.fail("mlp_layer_types", "a type for each of the " + Twine(model.blocks.size()) + " blocks");
+  for (auto [i, type] : llvm::enumerate(types))
+    if (type != "sparse" && type != "dense")
+      return reader.fail(("mlp_layer_types[" + Twine(i) + "]").str(), R"(one of "dense", "sparse")");
+  for (StringRef number : numbers)
+    if (int64_t block = 0; number.trim().getAsInteger(10, block))
+      return reader.fail("moe_layers_enum", "numbers of blocks, with commas between them");
   for (auto [i, block] : llvm::enumerate(model.blocks)) {
-    if (i < types.size())
+    if (!types.empty())
       block.isMoe = types[i] == "sparse";
     else if (!numbers.empty())
       block.isMoe = llvm::any_of(numbers, [&, n = Twine(i).str()](StringRef of) { return of.trim() == n; });
@@ -323,17 +329,24 @@ static void readStepExperts(JsonReader &reader, ModelSpec &model) {
   readDenseHidden(reader, model);
 }
 
-/// A number, or the element of a list that belongs to the first block with or without a window.
+/// A number, or the element of a list that all blocks with or without a window have.
 static double readOfType(JsonReader &reader, StringRef key, const NumberRange &range, const ModelSpec &model,
                          bool slides, double value) {
   const llvm::json::Value *found = reader.find(key);
   if (!found || !found->getAsArray())
     return reader.getNumber(key, range, value);
   std::vector<double> numbers = reader.getNumbers(key, range);
-  for (auto [number, block] : llvm::zip(numbers, model.blocks))
-    if ((block.window > 0) == slides)
-      return number;
-  return value;
+  if (!reader.hasFailed() && numbers.size() < model.blocks.size())
+    reader.fail(key, "a number for each of the " + Twine(model.blocks.size()) + " blocks");
+  std::optional<double> one;
+  for (auto [number, block] : llvm::zip(numbers, model.blocks)) {
+    if ((block.window > 0) != slides)
+      continue;
+    if (one && *one != number)
+      reader.fail(key, "one number for all blocks of a type");
+    one = number;
+  }
+  return one.value_or(value);
 }
 
 static void readStepRotary(JsonReader &reader, const ModelSpec &model, bool slides, AttentionSpec &attention) {
@@ -359,7 +372,9 @@ static void readStep(JsonReader &reader, const LayerSpec &, ModelSpec &model) {
   if (reader.find("attention_other_setting")) {
     JsonReader other = reader.getObject("attention_other_setting");
     readSize(other, "num_attention_heads", kMaxSize, windowed.heads);
-    other.accept({"attention_type", "num_attention_groups", "head_dim", "true_head_dim"});
+    readSize(other, "num_attention_groups", windowed.heads, windowed.keyHeads);
+    readSize(other, "head_dim", kMaxSize, windowed.headDim);
+    other.accept({"attention_type", "true_head_dim"});
   }
   readSize(reader, "num_sliding_attention_heads", kMaxSize, windowed.heads);
   if (windowed.heads % windowed.keyHeads != 0)

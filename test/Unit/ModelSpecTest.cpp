@@ -552,6 +552,41 @@ TEST(ModelSpec, MimoV2) {
   EXPECT_EQ(full.rotary->dim, 64);
 }
 
+// Step's published lists have an element for each block, and more for blocks that are no part of the model.
+TEST(ModelSpec, ListsOfStep) {
+  json::Object keys{{"model_type", "step3p5"},
+                    {"num_hidden_layers", 2},
+                    {"num_nextn_predict_layers", 1},
+                    {"layer_types", json::Array{"full_attention", "sliding_attention", "sliding_attention"}},
+                    {"sliding_window", 512},
+                    {"rope_theta", json::Array{5e6, 1e4, 1e4}},
+                    {"partial_rotary_factors", json::Array{0.5, 1.0, 1.0}},
+                    {"attention_other_setting", json::Object{{"num_attention_heads", 96}, {"num_attention_groups", 4}}},
+                    {"moe_layers_enum", "1"}};
+  ModelSpec model = parse(keys);
+  const AttentionSpec &full = model.getAttention(model.blocks[0]), &windowed = model.getAttention(model.blocks[1]);
+  EXPECT_EQ(full.rotary->base, 5e6);
+  EXPECT_EQ(full.rotary->dim, 64);
+  EXPECT_EQ(windowed.rotary->base, 1e4);
+  EXPECT_EQ(windowed.heads, 96);
+  EXPECT_EQ(windowed.keyHeads, 4);
+  EXPECT_FALSE(model.blocks[0].isMoe);
+  EXPECT_TRUE(model.blocks[1].isMoe);
+  auto getError = [&](const char *key, json::Value value) {
+    json::Object wrong = keys;
+    wrong[key] = std::move(value);
+    return llvm::toString(parseModelConfig(print(wrong), "c.json", /*whole=*/true).takeError());
+  };
+  EXPECT_NE(getError("mlp_layer_types", json::Array{"sparse", "dens"}).find("one of \"dense\", \"sparse\""),
+            std::string::npos);
+  EXPECT_NE(getError("moe_layers_enum", "1,x").find("numbers of blocks"), std::string::npos);
+  EXPECT_NE(getError("rope_theta", json::Array{5e6}).find("a number for each of the 2 blocks"), std::string::npos);
+  EXPECT_NE(getError("swiglu_limits", json::Array{0, 7}).find("a list of nulls or zeros"), std::string::npos);
+  keys["layer_types"] = json::Array{"full_attention", "full_attention"};
+  EXPECT_NE(getError("rope_theta", json::Array{5e6, 1e4}).find("one number for all blocks of a type"),
+            std::string::npos);
+}
+
 // K-EXAONE's pattern may be a string; its last block never has a window.
 TEST(ModelSpec, PatternsOfWindows) {
   auto getWindows = [](const ModelSpec &model) {
