@@ -336,8 +336,8 @@ FAMILIES = {
     "LlamaForCausalLM": llama, "MistralForCausalLM": mistral, "Qwen2ForCausalLM": qwen2, "Qwen3ForCausalLM": qwen3,
     "DeepseekForCausalLM": deepseek_v1, "BailingMoeV2ForCausalLM": bailing, "SarvamMoEForCausalLM": bailing,
     "Dots1ForCausalLM": dots, "Glm4MoeForCausalLM": glm, "SolarOpenForCausalLM": solar, "MiniMaxM2ForCausalLM": minimax,
-    "Ernie4_5_MoeForCausalLM": ernie, "HunYuanMoEV1ForCausalLM": hunyuan, "HYV3ForCausalLM": hunyuan_v3, "GraniteMoeForCausalLM": granite, "GraniteMoeSharedForCausalLM": granite,
-    "Glm4vMoeForConditionalGeneration": glm_text,
+    "Ernie4_5_MoeForCausalLM": ernie, "HunYuanMoEV1ForCausalLM": hunyuan, "HYV3ForCausalLM": hunyuan_v3,
+    "GraniteMoeForCausalLM": granite, "GraniteMoeSharedForCausalLM": granite, "Glm4vMoeForConditionalGeneration": glm_text,
     "Llama4ForCausalLM": llama4, "Llama4ForConditionalGeneration": llama4, "Qwen3VLMoeForConditionalGeneration": qwen3_vl, "DbrxForCausalLM": dbrx,
 }
 

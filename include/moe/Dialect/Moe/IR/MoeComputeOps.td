@@ -263,8 +263,9 @@ def Moe_ActivationOp : Moe_Op<"activation", [
   let summary = "activation function, elementwise or gated, at both levels";
   let description = [{
     The elementwise kinds are relu, gelu (exact), gelu_tanh, silu, sigmoid and softplus, `ln(1 + exp(x))`. gelu_tanh is
-    the form of GPT-2, `x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))`. The swiglu kinds take interleaved (gate, up) pairs of columns, and
-    give half as many columns. `moe.layer` states their formulas. `alpha` and `limit` are parameters of swiglu_clamped.
+    the form of GPT-2, `x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))`. The swiglu kinds take interleaved (gate, up)
+    pairs of columns, and give half as many columns. `moe.layer` states their formulas. `alpha` and `limit` are
+    parameters of swiglu_clamped.
 
     Constraints:
     - (C1) the result has the shape of the input, with its last dimension halved for the swiglu kinds.
